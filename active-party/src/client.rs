@@ -65,7 +65,7 @@ impl Coordinator {
     }
 
     /// Turns a status of the coordinator into a refusal that names it.
-    fn refused(&self, status: &Status) -> Refusal {
+    pub(crate) fn refused(&self, status: &Status) -> Refusal {
         match RefusalKind::from_code(status.code()) {
             RefusalKind::Unavailable | RefusalKind::DeadlineExceeded
                 if std::error::Error::source(status).is_some() =>
@@ -125,6 +125,7 @@ impl Coordinator {
                 .collect(),
             spec: answer.model.as_ref().map(ModelSpec::try_from).transpose()?,
             top_shown: answer.top_shown,
+            private_release: answer.private_release,
             training: config.as_ref().map(TrainingConfig::try_from).transpose()?,
         })
     }
@@ -289,6 +290,19 @@ impl Coordinator {
     ) -> Result<Streaming<pb::TrainingCommand>, Refusal> {
         let mut client = self.client.clone();
         let opened = client.train(outgoing(replies)).await;
+        opened.map(tonic::Response::into_inner).map_err(|status| self.refused(&status))
+    }
+
+    /// Opens a session of private releases.
+    ///
+    /// # Errors
+    /// The coordinator's refusal.
+    pub(crate) async fn release_privately(
+        &self,
+        replies: mpsc::Receiver<Result<pb::PrivateReleaseReply, Status>>,
+    ) -> Result<Streaming<pb::PrivateReleaseCommand>, Refusal> {
+        let mut client = self.client.clone();
+        let opened = client.release_privately(outgoing(replies)).await;
         opened.map(tonic::Response::into_inner).map_err(|status| self.refused(&status))
     }
 

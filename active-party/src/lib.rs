@@ -11,6 +11,7 @@ mod own_logits;
 mod parameters;
 mod passive_party;
 mod predict;
+mod private_release;
 pub mod publish;
 pub mod reconstruct;
 pub mod scoring;

@@ -17,6 +17,8 @@ pub struct ModelDescription {
     pub spec: Option<ModelSpec>,
     /// True if this party is shown the top model.
     pub top_shown: bool,
+    /// True if the live service is asked in private releases.
+    pub private_release: bool,
     /// The training configuration; `None` for a model that came from files.
     pub training: Option<TrainingConfig>,
 }

@@ -16,6 +16,7 @@ use vfl_state::blocking::heavy;
 use vfl_state::{ShareStore, StoredShare};
 
 use crate::client::Coordinator;
+use crate::private_release::PrivateReleases;
 pub use crate::model_description::ModelDescription;
 
 /// The active party as a client of the coordinator.
@@ -26,6 +27,7 @@ pub struct Scorer {
     /// The store of this party's parameters.
     pub store: ShareStore,
     coordinator: Coordinator,
+    private: PrivateReleases,
     loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
 }
 
@@ -42,8 +44,9 @@ impl Scorer {
         timeout: Duration,
     ) -> Result<Self, TlsError> {
         let coordinator = Coordinator::new(credentials, coordinator, timeout)?;
+        let private = PrivateReleases::new(credentials, timeout);
         let store = store.with_encodings(features.schema().encodings());
-        Ok(Self { features, store, coordinator, loaded: RwLock::default() })
+        Ok(Self { features, store, coordinator, private, loaded: RwLock::default() })
     }
 
     /// Adds measurements of the coordinator's answers.
@@ -222,7 +225,11 @@ impl Scorer {
             parts.push(part.released);
             Ok(())
         };
-        self.coordinator.predict(requests, k, take).await?;
+        let in_session = requests.iter().any(|request| request.audit_session.is_some());
+        match model.private_release && !in_session {
+            true => self.private.predict(&self.coordinator, requests, k, take).await?,
+            false => self.coordinator.predict(requests, k, take).await?,
+        }
         let released = concatenate(parts, k)?;
         Ok(PredictionResponse { version: model.version.clone(), status, released })
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 use vfl_core::model::MAX_PASSIVE_PARTIES;
 use vfl_core::types::PartyName;
 use vfl_defense::policy::BOUND_ASSUMES;
+use vfl_party::computation::release::{PrivateRelease, ServingMode};
 use vfl_server::cli::PartySettings;
 use vfl_server::config::{ConfigError, ConfigFile, PeerAddress};
 use vfl_server::monitoring::traces::TracesTable;
@@ -111,8 +112,8 @@ pub struct TrainingPolicy {
     pub allowed: bool,
     /// Longest time for one step of a party, in seconds. Default 30.
     pub step_timeout_s: u64,
-    /// The passive party that computes in private trainings, with the active party and this
-    /// coordinator. Default the first.
+    /// The passive party that computes in private trainings and private releases, with the active
+    /// party and this coordinator. Default the first.
     pub computing_party: Option<PartyName>,
     /// True to ask for logit shares of some records at the end of a private training: `ranking`,
     /// `codebook` and `purifier` are fitted on them. Every passive party must consent. Default
@@ -146,6 +147,10 @@ impl Default for PublishingPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServingPolicy {
+    /// The way in which answers are computed. Default `"plain"`: the coordinator sums the logits of
+    /// all parties. Under `"private"` it sees none: the active party, this coordinator and one
+    /// passive party (`computing_party` in `[training]`) compute on shares.
+    pub mode: ServingMode,
     /// True if records that the model was trained on are served. Default false.
     pub training_records: bool,
     /// Most bits of a record that `[defense]` may tell ([`Policy::leakage`]), above 0. Default no
@@ -354,6 +359,7 @@ impl Settings {
         let active = self.active_party.as_ref().map_or("the first to publish", PartyName::as_str);
         [
             ("[defense]", self.policy().to_string()),
+            ("[serving] mode", format!("{:?}", self.serving.mode)),
             ("[serving] training_records", self.serving.training_records.to_string()),
             (
                 "[serving] max_bits",
@@ -411,6 +417,11 @@ impl Settings {
         // it is served.
         let policy = Policy { defenses: v.defense.clone(), ..Policy::default() };
         v.serving.within(&v.budget).check_bits(&policy, 2).map_err(|e| file.error(e))?;
+        if v.serving.mode == ServingMode::Private {
+            let ranks = if PrivateRelease::takes_rank_scores(&policy) { &[0.0; 2][..] } else { &[] };
+            let release = PrivateRelease::of(&policy, ranks);
+            release.map_err(|e| file.error(format!("[defense] under `mode = \"private\"` in [serving]: {e}")))?;
+        }
         if !v.ledger.kept && v.budget != Budgets::default() {
             return Err(file.error(
                 "[budget] needs the ledger, which `kept = false` in [ledger] switches off",

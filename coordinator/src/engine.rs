@@ -1,6 +1,7 @@
 //! One prediction: logit shares in, released scores out.
 
 mod batch;
+mod private;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,6 +13,7 @@ use vfl_core::types::{
     LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShapeError,
 };
 use vfl_defense::PipelineOutput;
+use vfl_party::computation::release::ServingMode;
 use vfl_party::training::max_batch;
 use vfl_protocol::{
     PredictionRequest, PredictionResponse, Refusal, RefusalKind, ShareRequest, ShownModel,
@@ -20,7 +22,8 @@ use vfl_server::monitoring::traces;
 use vfl_server::service::PeerIdentity;
 use vfl_state::blocking::heavy;
 
-use self::batch::Batch;
+pub(crate) use self::batch::Batch;
+pub(crate) use self::private::private_fingerprint;
 use crate::account::{Account, Entry};
 use crate::catalogue::Catalogue;
 use crate::client::PassiveParty;
@@ -185,6 +188,7 @@ impl Engine {
         let batch = Batch::new(ids);
         let (meter, response) = match &audit_session {
             None => {
+                self.check_mode(ServingMode::Plain)?;
                 let response = self.answer_live(caller, &model, batch, share, &request_id).await?;
                 (&self.meter.live, response)
             }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use vfl_core::unhex;
 
 use crate::ledger::{LedgerConfig, LedgerError, secret_fingerprint};
-use crate::secret_file;
-pub use crate::secret_file::SecretFileError;
 use vfl_defense::NoiseSecret;
+pub use vfl_state::secret_file::SecretFileError;
+use vfl_state::secret_file;
+use vfl_state::state_file::StateFile;
 
 /// The environment variable that holds the secret instead of the file: 64 hexadecimal digits.
 pub const VARIABLE: &str = "CLOISON_NOISE_SECRET";
@@ -59,7 +60,8 @@ pub async fn noise_secret(
         return unhex(text.trim()).map(NoiseSecret::new).ok_or(SecretError::Malformed);
     }
     let path = state_dir.join("noise.secret");
-    if let Some(secret) = secret_file::read(&path, FIX)? {
+    let file = StateFile::new(&path, FIX);
+    if let Some(secret) = secret_file::read(&file)? {
         return Ok(NoiseSecret::new(secret));
     }
     if let Some(ledger) = ledger
@@ -67,5 +69,5 @@ pub async fn noise_secret(
     {
         return Err(SecretError::Lost { path, fingerprint });
     }
-    Ok(NoiseSecret::new(secret_file::make(&path, FIX)?))
+    Ok(NoiseSecret::new(secret_file::read_or_make(&file)?))
 }

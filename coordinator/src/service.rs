@@ -13,6 +13,7 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_core::types::ModelVersion;
 use vfl_defense::{DefenseError, Policy};
+use vfl_party::computation::release::ServingMode;
 use vfl_protocol::alignment::Frame;
 use vfl_protocol::audit::{OpenSession, Promise, SessionRequest};
 use vfl_protocol::pb::coordinator_server::{Coordinator, CoordinatorServer};
@@ -35,6 +36,7 @@ use crate::import::ImportDriver;
 use crate::ledger::{FingerprintLookup, LedgerConfig, LedgerError, LedgerMeter};
 use crate::meter::{Meter, tell_model};
 use crate::policy::{Policies, Purpose};
+use crate::private_release::PrivateReleases;
 use crate::publish::published;
 use crate::registry::{Registry, RegistryError, read_manifest};
 use crate::replicas::Replicas;
@@ -98,6 +100,7 @@ struct Service {
     driver: Arc<TrainingDriver>,
     imports: Arc<ImportDriver>,
     relay: Arc<Relay>,
+    private: Arc<PrivateReleases>,
     stop: tokio_util::sync::CancellationToken,
 }
 
@@ -173,6 +176,12 @@ pub async fn run(
     });
     let live = engine.policies.live().clone();
     let relay = Arc::new(Relay::new(passive.clone(), settings.active_party.clone()));
+    let private = Arc::new(PrivateReleases::new(
+        engine.clone(),
+        settings.credentials.clone(),
+        settings.training.computing_party.clone(),
+        settings.peer_timeout,
+    ));
     let driver = Arc::new(TrainingDriver {
         catalogue: catalogue.clone(),
         passive,
@@ -184,7 +193,7 @@ pub async fn run(
     let imports =
         Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });
     let tracer = traces.tracer();
-    let service = |stop| Service { engine: engine.clone(), tracer, driver, imports, relay, stop };
+    let service = |stop| Service { engine: engine.clone(), tracer, driver, imports, relay, private, stop };
     let routes = |stop| {
         Routes::new(
             CoordinatorServer::new(service(stop))
@@ -261,6 +270,7 @@ impl Coordinator for Service {
             active_privacy: m.active_party.privacy.as_ref().map(Into::into),
             model: Some((&model.spec).into()),
             top_shown: self.engine.shows_top(&model),
+            private_release: self.engine.serving.mode == ServingMode::Private,
             training: Some(
                 published(&m.version, m.training.as_ref(), model.training_records()).into(),
             ),
@@ -404,6 +414,30 @@ impl Coordinator for Service {
             async move { own_task(answer).await? }
         };
         Ok(Response::new(Box::pin(answers(messages, bytes_of, unread, answer))))
+    }
+
+    type ReleasePrivatelyStream = Responses<pb::PrivateReleaseCommand>;
+
+    async fn release_privately(
+        &self,
+        request: Request<Streaming<pb::PrivateReleaseReply>>,
+    ) -> Result<Response<Self::ReleasePrivatelyStream>, Status> {
+        let caller = caller(&request)?;
+        let (commands, outgoing) = mpsc::channel(16);
+        let (replies, private) = (request.into_inner(), self.private.clone());
+        let stop = self.stop.clone();
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = private.run(&caller, replies, commands.clone()) => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the coordinator is stopping")),
+                () = commands.closed() => Ok(()),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(caller = %caller, reason = %refusal, "a session of private releases ended");
+                let _ = commands.send(Err(refusal.into())).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
     async fn describe_ledger(

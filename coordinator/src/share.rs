@@ -68,25 +68,30 @@ impl ShareKey {
 /// Hashes each column of `shares` (k × n): equal for equal numbers, 0 and −0 alike.
 #[must_use]
 pub fn share_hashes(key: &ShareKey, shares: &DMatrix<f64>) -> Vec<ShareHash> {
-    let mut bytes = Vec::with_capacity(8 * shares.nrows());
-    shares
-        .column_iter()
-        .map(|share| {
-            bytes.clear();
-            share.iter().for_each(|v| bytes.extend_from_slice(&(v + 0.0).to_le_bytes()));
-            let full: [u8; 32] = match &key.0 {
-                HashKey::HmacSha256(mac) => {
-                    let mut mac = mac.clone();
-                    mac.update(&bytes);
-                    mac.finalize().into_bytes().into()
-                }
-                HashKey::Blake3(key) => blake3::keyed_hash(key, &bytes).into(),
-            };
-            let mut hash = [0; 16];
-            hash.copy_from_slice(&full[..16]);
-            hash
-        })
-        .collect()
+    let bits: Vec<u64> = shares.iter().map(|v| (v + 0.0).to_bits()).collect();
+    hashes_of_numbers(key, &bits, shares.nrows())
+}
+
+/// Hashes numbers of 64 bits, `each` for a record.
+#[must_use]
+pub fn hashes_of_numbers(key: &ShareKey, numbers: &[u64], each: usize) -> Vec<ShareHash> {
+    let mut bytes = Vec::with_capacity(8 * each);
+    let hashed = |share: &[u64]| {
+        bytes.clear();
+        share.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        let full: [u8; 32] = match &key.0 {
+            HashKey::HmacSha256(mac) => {
+                let mut mac = mac.clone();
+                mac.update(&bytes);
+                mac.finalize().into_bytes().into()
+            }
+            HashKey::Blake3(key) => blake3::keyed_hash(key, &bytes).into(),
+        };
+        let mut hash = [0; 16];
+        hash.copy_from_slice(&full[..16]);
+        hash
+    };
+    numbers.chunks_exact(each.max(1)).map(hashed).collect()
 }
 
 #[cfg(test)]

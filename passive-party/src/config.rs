@@ -3,6 +3,7 @@
 mod alignment;
 mod audit;
 mod release;
+mod serving;
 mod training;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use vfl_state::{ShareStore, StateConfig, place_of_state};
 pub use alignment::AlignmentTable;
 pub use audit::{AuditMode, AuditPolicy};
 pub use release::{Grant, ReleasePolicy, check_release};
+pub use serving::ServingPolicy;
 pub use training::{PLAIN_CONSENT, StartFrom, TrainingPolicy, check_training};
 
 use crate::collusion::{Collusion, CollusionTable};
@@ -57,6 +59,9 @@ pub struct ConfigValues {
     /// The rules for the release of parameters.
     #[serde(default)]
     pub release: ReleasePolicy,
+    /// The part that this party takes in predictions.
+    #[serde(default)]
+    pub serving: ServingPolicy,
     /// The rules for trainings, and the transform of the features.
     #[serde(default)]
     pub training: TrainingPolicy,
@@ -86,6 +91,8 @@ pub struct Settings {
     pub features: Features,
     /// The rules for the release of parameters.
     pub release: ReleasePolicy,
+    /// The part that this party takes in predictions.
+    pub serving: ServingPolicy,
     /// The rules for trainings, and the transform of the features.
     pub training: TrainingPolicy,
     /// The rules for audits.
@@ -118,6 +125,7 @@ impl Settings {
             ));
         }
         check_release(&v.release, width).map_err(|e| file.error(format!("[release]: {e}")))?;
+        v.serving.check().map_err(|e| file.error(format!("[serving]: {e}")))?;
         check_training(&v.training).map_err(|e| file.error(format!("[training]: {e}")))?;
         v.audit.check().map_err(|e| file.error(format!("[audit]: {e}")))?;
         v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
@@ -137,6 +145,7 @@ impl Settings {
             state_dir,
             features,
             release: v.release.clone(),
+            serving: v.serving.clone(),
             training: v.training.clone(),
             audit: v.audit,
             collusion: v.collusion.read().map_err(|e| file.error(format!("[collusion]: {e}")))?,
@@ -172,6 +181,7 @@ impl PartySettings for Settings {
         CommonRules::new([
             ("the schema of [data]", format!("{:?}", self.features.schema())),
             ("[release]", format!("{:?}", self.release)),
+            ("[serving]", format!("{:?}", self.serving)),
             ("[training]", format!("{:?}", self.training)),
             ("[audit]", format!("{:?}", self.audit)),
             ("[collusion]", self.collusion.words()),

@@ -9,6 +9,7 @@ pub mod consent;
 pub mod disclosure;
 pub mod evaluation;
 pub mod logits;
+mod private_release;
 pub mod release;
 pub mod service;
 pub mod training_map;

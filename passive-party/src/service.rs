@@ -42,6 +42,7 @@ use crate::disclosure::Disclosure;
 use crate::evaluation::service::evaluate;
 use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::{LogitServer, MAX_ROWS};
+use crate::private_release::PrivateReleases;
 use crate::release::ReleaseError;
 use crate::training_map::{self, TrainingMapError};
 
@@ -78,6 +79,9 @@ pub enum RunError {
     /// The record of alignments.
     #[error(transparent)]
     Alignments(#[from] StateFileError),
+    /// The part in predictions.
+    #[error("[serving]: {0}")]
+    Serving(String),
     /// The rules for trainings.
     #[error("[training]: {0}")]
     Training(String),
@@ -107,6 +111,7 @@ struct Service {
     predictions: Predictions,
     tracer: Tracer,
     importer: Arc<Importer>,
+    private: Arc<PrivateReleases>,
     disclosure: Arc<Disclosure>,
     collusion: Collusion,
     audits_allowed: bool,
@@ -139,6 +144,7 @@ pub async fn run(
     let alignments = Arc::new(Alignments::open(&settings)?);
     let features = settings.features.schema().len();
     check_release(&settings.release, features).map_err(RunError::Release)?;
+    settings.serving.check().map_err(RunError::Serving)?;
     check_training(&settings.training).map_err(RunError::Training)?;
     let consent = Consent::open(&settings.state_dir, settings.training.clone(), features)?;
     let map = training_map::open(&settings.state_dir, &settings.training.transform, features)?;
@@ -161,10 +167,19 @@ pub async fn run(
         logits.features.schema().clone(),
         map.is_some(),
     );
+    let logits = Arc::new(logits);
+    let private = PrivateReleases::new(
+        settings.credentials.clone(),
+        logits.clone(),
+        monitor.predictions().clone(),
+        settings.state_dir.clone(),
+        settings.serving,
+    );
     let service = |stop| Service {
         credentials: settings.credentials.clone(),
         disclosure: Arc::new(disclosure),
-        logits: Arc::new(logits),
+        private: Arc::new(private),
+        logits,
         predictions: monitor.predictions().clone(),
         tracer: traces.tracer(),
         importer: Arc::new(importer),
@@ -241,6 +256,7 @@ impl PassiveParty for Service {
     ) -> Result<Response<pb::ComputeLogitsResponse>, Status> {
         let parent = Context::of(request.metadata());
         let work = Box::pin(async {
+            self.private.check_plain()?;
             let request = ShareRequest::try_from(request.into_inner())?;
             Ok(Response::new(shares(&self.logits, &self.predictions, &request).await?.into()))
         });
@@ -253,6 +269,7 @@ impl PassiveParty for Service {
         &self,
         request: Request<Streaming<pb::ComputeLogitsRequest>>,
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
+        self.private.check_plain()?;
         let (logits, predictions, tracer) =
             (self.logits.clone(), self.predictions.clone(), self.tracer.clone());
         let unread = Unread::of(&request);
@@ -306,6 +323,31 @@ impl PassiveParty for Service {
         Ok(Response::new(Box::pin(
             answers.chain(last.filter_map(|status| future::ready(status.map(Err)))),
         )))
+    }
+
+    type ReleasePrivatelyStream = Responses<pb::PrivateReleaseReply>;
+
+    async fn release_privately(
+        &self,
+        request: Request<Streaming<pb::PrivateReleaseCommand>>,
+    ) -> Result<Response<Self::ReleasePrivatelyStream>, Status> {
+        let coordinator = caller(&request)?;
+        let commands = request.into_inner();
+        let (replies, outgoing) = mpsc::channel(16);
+        let (stop, private) = (self.stop.clone(), self.private.clone());
+        tokio::spawn(async move {
+            let words = coordinator.words();
+            let ended = tokio::select! {
+                ended = private.run(&words, commands, replies.clone()) => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the passive party is stopping")),
+                () = replies.closed() => Ok(()),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(caller = %coordinator, reason = %refusal, "a session of private releases ended");
+                let _ = replies.send(Err(refusal.into())).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
     type TrainStream = Responses<pb::TrainingReply>;

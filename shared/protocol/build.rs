@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed={}", root.display());
-    let files = ["common", "alignment", "coordinator", "passive_party", "active_party"]
+    let files = ["common", "alignment", "private_release", "coordinator", "passive_party", "active_party"]
         .map(|name| format!("vfl/v1/{name}.proto"));
     let own = protox::compile(files, [&root])?;
     for (message, fields) in BY_HAND {
@@ -74,6 +74,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".vfl.v1.Ciphertexts")
         .bytes(".vfl.v1.AlignmentFrame")
         .bytes(".vfl.v1.ComputationPiece")
+        .bytes(".vfl.v1.PrivateReleaseRequest")
+        .bytes(".vfl.v1.PrivateReleaseSession")
         .compile_fds(own)?;
     tonic_prost_build::configure()
         .codec_path("crate::FlatCodec")

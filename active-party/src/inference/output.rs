@@ -185,6 +185,7 @@ mod tests {
             passive_parties: Vec::new(),
             spec: None,
             top_shown: false,
+            private_release: false,
             training: None,
         }
     }

@@ -7,24 +7,24 @@ use crate::ledger::RowVerdict;
 /// The records of one request: the status of each so far, and those that have a column among the
 /// shares, and later among the logits.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// The ids of the records.
-    pub(super) ids: RecordIds,
+    pub(crate) ids: RecordIds,
     /// The status of each record.
-    pub(super) status: Vec<RowStatus>,
+    pub(crate) status: Vec<RowStatus>,
     /// The records with a column, in its order, by their positions in the request.
-    pub(super) rows: Vec<usize>,
+    pub(crate) rows: Vec<usize>,
 }
 
 impl Batch {
     /// Creates a batch of records that all are OK and have a column.
-    pub(super) fn new(ids: RecordIds) -> Self {
+    pub(crate) fn new(ids: RecordIds) -> Self {
         let n = ids.len();
         Self { ids, status: vec![RowStatus::Ok; n], rows: (0..n).collect() }
     }
 
     /// Gives the status `why` to each record that is OK so far and `refused`.
-    pub(super) fn mark(&mut self, refused: impl IntoIterator<Item = bool>, why: RowStatus) {
+    pub(crate) fn mark(&mut self, refused: impl IntoIterator<Item = bool>, why: RowStatus) {
         for (status, refused) in self.status.iter_mut().zip(refused) {
             if refused && *status == RowStatus::Ok {
                 *status = why;
@@ -36,7 +36,7 @@ impl Batch {
     ///
     /// The ledger has the last word: a row beyond its budget does not show whether its record
     /// exists.
-    pub(super) fn refuse(&mut self, verdicts: &[RowVerdict]) {
+    pub(crate) fn refuse(&mut self, verdicts: &[RowVerdict]) {
         for (status, verdict) in self.status.iter_mut().zip(verdicts) {
             match verdict {
                 RowVerdict::Granted => {}
@@ -51,7 +51,7 @@ impl Batch {
 
     /// Takes note that only the records with a column that are `held` by all parties have one from
     /// now on. The others are NOT_FOUND.
-    pub(super) fn keep_held(&mut self, held: &[bool]) {
+    pub(crate) fn keep_held(&mut self, held: &[bool]) {
         for (&row, held) in self.rows.iter().zip(held) {
             if !held {
                 self.status[row] = RowStatus::NotFound;
@@ -63,7 +63,7 @@ impl Batch {
 
     /// Drops the columns of records that are no longer OK. Returns the ids of the others, and their
     /// columns.
-    pub(super) fn keep_ok<C>(
+    pub(crate) fn keep_ok<C>(
         &mut self,
         columns: C,
         select: impl FnOnce(&C, &[usize]) -> C,

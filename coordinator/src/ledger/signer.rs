@@ -7,9 +7,10 @@ use std::sync::Arc;
 use rand::Rng;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use vfl_core::{hex, unhex};
+use vfl_state::secret_file::{self, SecretFileError};
+use vfl_state::state_file::StateFile;
 
 use super::LedgerError;
-use crate::secret_file::{self, SecretFileError};
 
 /// Advice for a file that holds no key.
 const FIX: &str = "restore it from a backup, or remove it: a new key is made then, and `coordinator ledger verify` lists both";
@@ -30,12 +31,7 @@ impl Signer {
             rand::rng().fill_bytes(&mut seed);
             return Self::of(&seed);
         };
-        let path = dir.join("ledger.key");
-        let seed = match secret_file::read(&path, FIX).map_err(failed)? {
-            Some(seed) => seed,
-            None => secret_file::make(&path, FIX).map_err(failed)?,
-        };
-        Self::of(&seed)
+        Self::of(&secret_file::read_or_make(&key_file(dir)).map_err(failed)?)
     }
 
     fn of(seed: &[u8; 32]) -> Result<Self, LedgerError> {
@@ -57,9 +53,13 @@ impl Signer {
     }
 }
 
+fn key_file(state_dir: &Path) -> StateFile {
+    StateFile::new(state_dir.join("ledger.key"), FIX)
+}
+
 /// Returns the public key of a state directory; `None` where there is no key.
 pub(super) fn public_key(state_dir: &Path) -> Result<Option<String>, LedgerError> {
-    let seed = secret_file::read(&state_dir.join("ledger.key"), FIX).map_err(failed)?;
+    let seed = secret_file::read(&key_file(state_dir)).map_err(failed)?;
     seed.map(|seed| Ok(Signer::of(&seed)?.public)).transpose()
 }
 

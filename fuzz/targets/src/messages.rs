@@ -138,6 +138,17 @@ messages![
     PrivateComputation,
     ComputationPiece,
     PrivateComputed,
+    PrivateReleaseReply,
+    PrivateReleaseCommand,
+    PrivateReleaseOpening,
+    PrivateReleaseConsent,
+    PrivateReleaseSession,
+    PrivateReleaseRequest,
+    RowsLookUp,
+    RowsHeld,
+    ReleaseComputation,
+    RequestRows,
+    RequestRefused,
 ];
 
 /// The perceptron that messages show: two inputs, two hidden units, two outputs.

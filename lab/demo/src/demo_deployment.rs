@@ -195,6 +195,7 @@ pub(super) async fn deploy(
         help,
         active_privacy: privacy,
         alignment: None,
+        serving: Default::default(),
         monitoring: Default::default(),
     })
     .await

@@ -130,6 +130,7 @@ async fn one(
         help: Help::default(),
         active_privacy: None,
         alignment: None,
+        serving: Default::default(),
         monitoring: Default::default(),
     })
     .await?;

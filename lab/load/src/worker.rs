@@ -58,6 +58,7 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
                 state_dir: (&args.dir.join("state/passive")).into(),
                 features: data.open()?,
                 release: ReleasePolicy::default(),
+                serving: Default::default(),
                 training: TrainingPolicy::default(),
                 audit: AuditPolicy::default(),
                 collusion: Default::default(),

@@ -64,6 +64,7 @@ async fn over_sockets(
         help: Default::default(),
         active_privacy: None,
         alignment: None,
+        serving: Default::default(),
         monitoring: Default::default(),
     })
     .await?;

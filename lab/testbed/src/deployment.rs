@@ -105,6 +105,7 @@ impl Deployment {
         let release = spec.release.clone();
         let shown = PassiveSettings {
             release,
+            serving: spec.serving.clone(),
             training,
             audits,
             colluding,
@@ -142,7 +143,7 @@ impl Deployment {
             },
             publishing: coordinator::PublishingPolicy::default(),
             defenses: spec.defenses,
-            serving: coordinator::ServingPolicy::default(),
+            serving: coordinator::ServingPolicy { mode: spec.serving.mode, ..Default::default() },
             release: coordinator::TopRelease { to_active_party: top_grant(&spec.release) },
             ledger: coordinator::LedgerValues::default()
                 .config(&spec.state_dir.join("coordinator"), coordinator::Budgets::default()),

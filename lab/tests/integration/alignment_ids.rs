@@ -35,6 +35,7 @@ async fn exchange(
         state_dir: (&deployment.party_dir(peer.name.as_str())).into(),
         features,
         release: Default::default(),
+        serving: Default::default(),
         training: Default::default(),
         audit: Default::default(),
         collusion: Default::default(),

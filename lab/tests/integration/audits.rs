@@ -223,6 +223,15 @@ impl PassiveParty for Fragile {
         }))))
     }
 
+    type ReleasePrivatelyStream = Responses<pb::PrivateReleaseReply>;
+
+    async fn release_privately(
+        &self,
+        _: Request<Streaming<pb::PrivateReleaseCommand>>,
+    ) -> Result<Response<Self::ReleasePrivatelyStream>, Status> {
+        not_here()
+    }
+
     type TrainStream = Responses<pb::TrainingReply>;
 
     async fn train(

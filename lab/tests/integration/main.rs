@@ -20,6 +20,7 @@ mod networks;
 mod passive_processes;
 mod predictions;
 mod privacy;
+mod private_release;
 mod private_training;
 mod raw;
 mod recommend;

@@ -130,6 +130,7 @@ impl Site {
             state_dir: Self::state_at(url),
             features: self.table.clone().into(),
             release: white_box(),
+            serving: Default::default(),
             training: self.training(),
             audit: AuditPolicy { allowed: true, ..Default::default() },
             collusion: Default::default(),

@@ -115,6 +115,15 @@ impl PassiveParty for Scripted {
         Ok(Response::new(Box::pin(futures_util::StreamExt::flatten(answers))))
     }
 
+    type ReleasePrivatelyStream = Responses<pb::PrivateReleaseReply>;
+
+    async fn release_privately(
+        &self,
+        _: Request<Streaming<pb::PrivateReleaseCommand>>,
+    ) -> Result<Response<Self::ReleasePrivatelyStream>, Status> {
+        not_here()
+    }
+
     type TrainStream = Responses<pb::TrainingReply>;
 
     async fn train(

@@ -93,6 +93,7 @@ pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentS
         help: Default::default(),
         active_privacy: None,
         alignment: Some(AlignmentRuns { max_runs: 100_000, least_common: 0 }),
+        serving: Default::default(),
         monitoring: Default::default(),
     }
 }

@@ -241,6 +241,7 @@ async fn a_state_directory_serves_one_party_at_a_time() {
         state_dir: (&state_dir).into(),
         features: spec(dir.path(), &dataset, &split).tables.passive.remove(0).1.into(),
         release: vfl_testbed::deployment::white_box(),
+        serving: Default::default(),
         training: TrainingPolicy::default(),
         audit: AuditPolicy::default(),
         collusion: Default::default(),
@@ -533,6 +534,7 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
                 .1
                 .into(),
             release: vfl_testbed::deployment::white_box(),
+            serving: Default::default(),
             training: TrainingPolicy { transform: other, ..Default::default() },
             audit: AuditPolicy::default(),
             collusion: Default::default(),

@@ -9,6 +9,7 @@
 //! | operation | source | rounds | bytes sent by all parties, per element |
 //! |---|---|---|---|
 //! | [`Session::share`] | Araki et al. 2016, with a component of zeros | 1 | 8 |
+//! | [`Session::shares_masked`], the same shares each time | | 0 | 8 to the second party |
 //! | [`Session::open`] | | 1 | 24 |
 //! | [`Session::open_to`] | | 1 | 8 |
 //! | [`deal`] by a data owner outside of the three | two components from keys | 0 | 16, and 128 at once |
@@ -61,6 +62,7 @@ mod comparison;
 mod error;
 mod fixed_point;
 mod link;
+mod masked;
 mod matrix;
 mod outsiders;
 mod party_index;
@@ -76,6 +78,7 @@ mod truncation;
 pub use error::MpcError;
 pub use fixed_point::FixedPoint;
 pub use link::{Link, LinkError, MemoryLink, Traffic, connect_in_memory};
+pub use masked::{MASK_KEY_BYTES, MaskKey, MaskedInput};
 pub use matrix::{RingMatrix, SharedMatrix};
 pub use outsiders::{combine, deal};
 pub use party_index::PartyIndex;

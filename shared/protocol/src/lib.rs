@@ -16,6 +16,7 @@ mod model;
 pub(crate) mod packed;
 mod policy;
 mod prediction;
+pub mod private_release;
 pub mod reconstruct;
 mod refusal;
 mod releasable;

@@ -71,8 +71,20 @@ pub struct ShareAnswer {
     pub share: LogitShare,
 }
 
+/// Checks the caller's name for a request.
+///
+/// # Errors
+/// [`WireError::Range`] for a name that is too long or has control characters.
+pub(crate) fn check_request_id(request_id: &str) -> Result<(), WireError> {
+    if request_id.len() > MAX_REQUEST_ID || request_id.contains(char::is_control) {
+        let reason = "at most 128 bytes without control characters";
+        return Err(WireError::Range { field: "request_id", reason });
+    }
+    Ok(())
+}
+
 /// Reads the ids of a message, after checking their number.
-fn prediction_ids(ids: Option<pb::RecordIds>) -> Result<RecordIds, WireError> {
+pub(crate) fn prediction_ids(ids: Option<pb::RecordIds>) -> Result<RecordIds, WireError> {
     let ids = require("ids", ids)?;
     match ids.len() {
         1..=MAX_PREDICTION_ROWS => RecordIds::try_from(ids),
@@ -105,15 +117,22 @@ pub fn encode_statuses(statuses: &[RowStatus]) -> Vec<i32> {
 /// # Errors
 /// [`WireError`] if there is not one status per record or a status is unknown.
 pub fn decode_statuses(statuses: &[i32], records: usize) -> Result<Vec<RowStatus>, WireError> {
-    let field = "row_status";
     if statuses.len() != records {
         return Err(WireError::Size {
-            field,
+            field: "row_status",
             unit: "entries",
             expected: records,
             got: statuses.len(),
         });
     }
+    statuses_of(statuses)
+}
+
+/// Reads statuses, however many there are.
+///
+/// # Errors
+/// [`WireError::Range`] for an unknown status.
+pub(crate) fn statuses_of(statuses: &[i32]) -> Result<Vec<RowStatus>, WireError> {
     let known = |&status: &i32| match pb::RowStatus::try_from(status) {
         Ok(pb::RowStatus::Ok) => Ok(RowStatus::Ok),
         Ok(pb::RowStatus::NotFound) => Ok(RowStatus::NotFound),
@@ -123,7 +142,7 @@ pub fn decode_statuses(statuses: &[i32], records: usize) -> Result<Vec<RowStatus
         Ok(pb::RowStatus::BudgetSpent) => Ok(RowStatus::BudgetSpent),
         Ok(pb::RowStatus::ModelBudgetSpent) => Ok(RowStatus::ModelBudgetSpent),
         Ok(pb::RowStatus::Unspecified) | Err(_) => {
-            Err(WireError::Range { field, reason: "an unknown row status" })
+            Err(WireError::Range { field: "row_status", reason: "an unknown row status" })
         }
     };
     statuses.iter().map(known).collect()
@@ -155,10 +174,7 @@ impl TryFrom<pb::PredictRequest> for PredictionRequest {
     fn try_from(request: pb::PredictRequest) -> Result<Self, WireError> {
         let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } =
             request;
-        if request_id.len() > MAX_REQUEST_ID || request_id.contains(char::is_control) {
-            let reason = "at most 128 bytes without control characters";
-            return Err(WireError::Range { field: "request_id", reason });
-        }
+        check_request_id(&request_id)?;
         let version = WireError::model_version(model_version)?;
         let ids = prediction_ids(ids)?;
         let share = read_share("logit_shares", logit_shares.as_ref(), ids.len(), None)?;
@@ -263,13 +279,27 @@ pub fn stream_answer(
     answer: Result<ShareAnswer, Refusal>,
 ) -> pb::ComputeLogitsResponse {
     let answer = answer.map(pb::ComputeLogitsResponse::from).unwrap_or_else(|refusal| {
-        let (code, message) = (refusal.kind.code() as u32, refusal.reason().to_owned());
-        pb::ComputeLogitsResponse {
-            refused: Some(pb::ShareRefusal { code, message }),
-            ..Default::default()
-        }
+        let refused = Some(refusal_message(&refusal));
+        pb::ComputeLogitsResponse { refused, ..Default::default() }
     });
     pb::ComputeLogitsResponse { question, ..answer }
+}
+
+/// Returns the message of a refusal within a stream that goes on.
+pub(crate) fn refusal_message(refusal: &Refusal) -> pb::ShareRefusal {
+    pb::ShareRefusal { code: refusal.kind.code() as u32, message: refusal.reason().to_owned() }
+}
+
+/// Reads a refusal within a stream.
+///
+/// # Errors
+/// [`WireError::Range`] for a code that no refusal has.
+pub(crate) fn read_refusal(message: &pb::ShareRefusal) -> Result<Refusal, WireError> {
+    let pb::ShareRefusal { code, message } = message;
+    match RefusalKind::ALL.iter().find(|kind| kind.code() as u32 == *code) {
+        Some(kind) => Ok(Refusal::said(*kind, message)),
+        None => Err(WireError::Range { field: "refused", reason: "an unknown code" }),
+    }
 }
 
 /// Returns the refusal in an answer of a stream, if it is one.
@@ -278,15 +308,12 @@ pub fn stream_answer(
 /// [`WireError`] for a code that no refusal has, and for a refusal that comes with statuses or
 /// shares.
 pub fn stream_refusal(answer: &pb::ComputeLogitsResponse) -> Result<Option<Refusal>, WireError> {
-    let Some(pb::ShareRefusal { code, message }) = &answer.refused else { return Ok(None) };
-    let field = "refused";
+    let Some(refused) = &answer.refused else { return Ok(None) };
     if !answer.row_status.is_empty() || answer.logit_shares.is_some() {
-        return Err(WireError::Range { field, reason: "a refusal comes without shares" });
+        let (field, reason) = ("refused", "a refusal comes without shares");
+        return Err(WireError::Range { field, reason });
     }
-    match RefusalKind::ALL.iter().find(|kind| kind.code() as u32 == *code) {
-        Some(kind) => Ok(Some(Refusal::said(*kind, message))),
-        None => Err(WireError::Range { field, reason: "an unknown code" }),
-    }
+    read_refusal(refused).map(Some)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod model_store;
 mod postgres_state;
 #[cfg(feature = "postgres")]
 pub mod postgres_url;
+pub mod secret_file;
 mod staging;
 pub mod state_dir;
 pub mod state_file;

@@ -149,6 +149,12 @@ impl StateFile {
         }
     }
 
+    /// Returns `true` if this is a file in a folder.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        self.table.is_none()
+    }
+
     /// Returns the path, or a description of a name in a table.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -18,6 +18,7 @@ use super::spec::{AlignmentRuns, active_name};
 #[derive(Clone)]
 pub(super) struct PassiveSettings {
     pub(super) release: passive::ReleasePolicy,
+    pub(super) serving: passive::ServingPolicy,
     pub(super) training: passive::TrainingPolicy,
     pub(super) audits: bool,
     pub(super) colluding: Vec<PartyName>,
@@ -43,6 +44,7 @@ pub(super) async fn start_passive(
         state_dir: (&state_dir).into(),
         features,
         release: shown.release,
+        serving: shown.serving,
         training: shown.training,
         // The auditor is this very program, and a report must be the same for the same seed. It
         // scores every attack on every defense, and each attack that has a control twice.

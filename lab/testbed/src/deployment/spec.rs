@@ -25,6 +25,8 @@ pub struct DeploymentSpec {
     /// The parameters that each passive party shows of its own. If these are the true ones, the
     /// coordinator shows its top model.
     pub release: passive::ReleasePolicy,
+    /// The way in which the live service answers, and the consent of the passive parties to it.
+    pub serving: passive::ServingPolicy,
     /// The transform of the passive features before training.
     pub training_transform: TransformConfig,
     /// The trainings that passive parties take part in; see [`consent`].

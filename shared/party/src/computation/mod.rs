@@ -1,11 +1,13 @@
-//! Private trainings: three parties compute on secret shares of the data of all, and each learns
-//! its own parameters and the epochs alone.
+//! Private computations: three parties compute on secret shares of the data of all. In a training
+//! each learns its own parameters and the epochs alone; in a session of releases ([`release`]) the
+//! active party learns what the policy releases, and nobody else anything.
 //!
-//! All messages go in the streams of the training. Between two data holders they are in a TLS
+//! All messages go in the streams of the training or of the session. Between two data holders they are in a TLS
 //! session of their own, which the coordinator carries and cannot read.
 
 mod links;
 mod program;
+pub mod release;
 mod steps;
 
 use std::collections::HashMap;
@@ -25,11 +27,12 @@ use vfl_server::service::{Credentials, Duplex, PeerIdentity, Role, SessionEnd, S
 use links::{Carrier, LinkTasks, PieceSender, StreamLink, carry};
 use program::{ComputationError, Links};
 pub use program::{ComputationResult, OwnBlock, Program};
+use release::{MaskKeyExchange, ReleaseJob, ReleaseProgram};
 
 /// The time that two parties have to open their session.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
-/// One party among those of a private training.
+/// One party among those of a private computation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Member {
     /// The active party, by its name.
@@ -70,7 +73,7 @@ impl std::fmt::Display for Member {
     }
 }
 
-/// The places of the parties of a private training.
+/// The places of the parties of a private computation.
 #[derive(Debug, Clone)]
 pub struct Places {
     active: PartyName,
@@ -117,6 +120,12 @@ impl Places {
     fn passive(&self, place: usize) -> Member {
         let name = self.layout.passive.get(place.wrapping_sub(1));
         Member::Passive(name.unwrap_or(&self.layout.computing).clone())
+    }
+
+    /// Returns the passive party with this place among those that do not compute.
+    fn outsider(&self, at: usize) -> Member {
+        let found = self.outsiders().nth(at);
+        found.unwrap_or_else(|| Member::Passive(self.layout.computing.clone()))
     }
 
     /// Returns the place of a data holder's data: 0 of the active party's, from 1 of the passive
@@ -202,6 +211,14 @@ impl Places {
     }
 }
 
+/// The links of one party to the others, with open sessions.
+struct OpenLinks {
+    member: Member,
+    places: Places,
+    links: Links,
+    tasks: Vec<(LinkTasks, Carrier)>,
+}
+
 impl Channels {
     /// Opens the sessions, and computes on a thread of its own. `watch` is asked before each epoch.
     ///
@@ -216,8 +233,40 @@ impl Channels {
         patience: Duration,
         mut watch: impl FnMut(usize) -> bool + Send + 'static,
     ) -> Result<ComputationResult, Refusal> {
-        let Self { own: member, places, channels } = self;
         let most = program.most_bytes();
+        let OpenLinks { member, places, links, tasks } =
+            self.open(credentials, most, patience).await?;
+        let own = own.and_then(|block| Some((places.place(&member)?, block)));
+        let work = move || program.run(links, own, &mut watch);
+        on_a_thread(work, &places, tasks).await
+    }
+
+    /// Opens the sessions, and computes releases on a thread of its own until the senders of jobs
+    /// are gone.
+    ///
+    /// # Errors
+    /// As [`Channels::compute`].
+    pub async fn release(
+        self,
+        credentials: &Credentials,
+        program: ReleaseProgram,
+        key: MaskKeyExchange,
+        patience: Duration,
+        jobs: std::sync::mpsc::Receiver<ReleaseJob>,
+    ) -> Result<(), Refusal> {
+        let most = program.most_bytes();
+        let OpenLinks { places, links, tasks, .. } = self.open(credentials, most, patience).await?;
+        let work = move || program.run(links, key, &jobs);
+        on_a_thread(work, &places, tasks).await
+    }
+
+    async fn open(
+        self,
+        credentials: &Credentials,
+        most: u64,
+        patience: Duration,
+    ) -> Result<OpenLinks, Refusal> {
+        let Self { own: member, places, channels } = self;
         let opened = channels.into_iter().map(|(peer, stream, carrier)| {
             let member = &member;
             async move {
@@ -233,7 +282,7 @@ impl Channels {
             tasks.push((task, carrier));
         }
         let (party, _) = places.peers(&member);
-        let ends = match party {
+        let links = match party {
             Some(party) => {
                 let outsiders = links.split_off(2);
                 let [next, previous] = pair(links)?;
@@ -244,19 +293,26 @@ impl Channels {
                 Links::Outside(links.map_err(|_| Refusal::internal("a party has no links"))?)
             }
         };
-        let own = own.and_then(|block| Some((places.place(&member)?, block)));
-        let work = move || program.run(ends, own, &mut watch);
-        let computed = tokio::task::spawn_blocking(work)
-            .await
-            .map_err(|_| Refusal::internal("the private computation failed"))?;
-        let computed = computed.map_err(|error| refusal(&error, &places))?;
-        join_all(tasks.into_iter().map(|(tasks, carrier)| async move {
-            tasks.finish().await;
-            carrier.finish().await;
-        }))
-        .await;
-        Ok(computed)
+        Ok(OpenLinks { member, places, links, tasks })
     }
+}
+
+/// Computes on a thread of its own, and then waits until all that was written has left.
+async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ComputationError> + Send + 'static,
+    places: &Places,
+    tasks: Vec<(LinkTasks, Carrier)>,
+) -> Result<T, Refusal> {
+    let computed = tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| Refusal::internal("the private computation failed"))?;
+    let computed = computed.map_err(|error| refusal(&error, places))?;
+    join_all(tasks.into_iter().map(|(tasks, carrier)| async move {
+        tasks.finish().await;
+        carrier.finish().await;
+    }))
+    .await;
+    Ok(computed)
 }
 
 fn pair(links: Vec<Box<dyn Link>>) -> Result<[Box<dyn Link>; 2], Refusal> {
@@ -326,6 +382,10 @@ fn refusal(error: &ComputationError, places: &Places) -> Refusal {
         }
         ComputationError::Outsider { place, error } => of_link(places.passive(*place), error),
         ComputationError::OtherTraining(place) => differs(places.passive(*place), "the settings"),
+        ComputationError::OtherSession(at) => differs(places.outsider(*at), "the session"),
+        ComputationError::Mpc(MpcError::Shape { what: "the logits", .. }) => {
+            Refusal::internal("the private computation has other records than its request")
+        }
         ComputationError::Mpc(MpcError::NotRepresentable { .. }) | ComputationError::Diverged => {
             Refusal::precondition("training diverged: use a larger `l2`, or fewer features")
         }

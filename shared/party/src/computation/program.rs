@@ -93,6 +93,9 @@ pub(super) enum ComputationError {
     /// A passive party that does not compute takes part in another training.
     #[error("the data owner at place {0} does not agree on the training")]
     OtherTraining(usize),
+    /// A passive party that does not compute, by its place among these, is in another session.
+    #[error("data owner {0} does not agree on the session")]
+    OtherSession(usize),
     /// This party's parameters cannot be what a training ends with.
     #[error("the parameters are not finite, or beyond all measure")]
     Diverged,

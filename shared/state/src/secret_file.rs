@@ -1,11 +1,13 @@
 //! Files of 32 secret bytes, as 64 hexadecimal digits: made at random when they are first needed,
 //! readable by their owner alone.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rand::Rng;
 use vfl_core::{hex, unhex};
-use vfl_state::state_file::{StateFile, StateFileError};
+
+use crate::state_file::{StateFile, StateFileError};
+use crate::state_table::Revision;
 
 /// The form of such a file, for messages.
 const FORM: &str = "a secret is 64 hexadecimal digits";
@@ -26,15 +28,17 @@ pub enum SecretFileError {
     },
 }
 
-/// Reads the secret of a file; `None` if there is no such file. `fix` says what to do where the
-/// file holds none.
-pub(crate) fn read(path: &Path, fix: &'static str) -> Result<Option<[u8; 32]>, SecretFileError> {
-    let file = StateFile::new(path, fix);
+/// Reads the secret of a file; `None` if there is no such file.
+///
+/// # Errors
+/// [`SecretFileError`] if it cannot be read, holds no secret, or can be read by others.
+pub fn read(file: &StateFile) -> Result<Option<[u8; 32]>, SecretFileError> {
     let Some(content) = file.read()? else { return Ok(None) };
     let text = String::from_utf8_lossy(&content);
     #[cfg(unix)]
-    {
+    if file.is_on_disk() {
         use std::os::unix::fs::PermissionsExt;
+        let path = file.path();
         let mode = std::fs::metadata(path).map_err(file.io("read"))?.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(SecretFileError::Readable { path: path.to_owned(), mode });
@@ -43,29 +47,41 @@ pub(crate) fn read(path: &Path, fix: &'static str) -> Result<Option<[u8; 32]>, S
     Ok(Some(unhex(text.trim()).ok_or_else(|| file.damaged(FORM))?))
 }
 
-/// Writes a new secret and returns it.
-pub(crate) fn make(path: &Path, fix: &'static str) -> Result<[u8; 32], SecretFileError> {
+/// Returns the secret of a file, which is made if there is none. Of several processes that share
+/// the file, the first makes it, and the others take that one.
+///
+/// # Errors
+/// As [`read`]; [`SecretFileError::File`] if it cannot be written.
+pub fn read_or_make(file: &StateFile) -> Result<[u8; 32], SecretFileError> {
+    if let Some(secret) = read(file)? {
+        return Ok(secret);
+    }
     let mut secret = [0; 32];
     rand::rng().fill_bytes(&mut secret);
     let text = hex(secret) + "\n";
-    StateFile::new(path, fix).write(text.as_bytes())?;
-    Ok(secret)
+    match file.swap(Revision::default(), text.as_bytes())? {
+        Some(_) => Ok(secret),
+        None => Ok(read(file)?.ok_or_else(|| file.damaged(FORM))?),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
     fn is_made_once_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("noise.secret");
-        let fix = "restore it";
-        assert!(read(&path, fix).unwrap().is_none());
-        let first = make(&path, fix).unwrap();
-        let again = || read(&path, fix).map(Option::unwrap);
+        let file = StateFile::new(&path, "restore it");
+        assert!(read(&file).unwrap().is_none());
+        let first = read_or_make(&file).unwrap();
+        let again = || read(&file).map(Option::unwrap);
         assert_eq!(again().unwrap(), first);
-        assert_ne!(make(&dir.path().join("other"), fix).unwrap(), first);
+        assert_eq!(read_or_make(&file).unwrap(), first);
+        let other = StateFile::new(dir.path().join("other"), "restore it");
+        assert_ne!(read_or_make(&other).unwrap(), first);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

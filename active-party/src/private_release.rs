@@ -1,0 +1,161 @@
+//! The active party's part in sessions of private releases: it shares its logits under masks, and
+//! alone learns what is released.
+
+mod session;
+
+use std::time::Duration;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+use vfl_core::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
+use vfl_protocol::{PredictionRequest, PredictionResponse, Refusal, RefusalKind};
+use vfl_server::service::{Credentials, MOST_CALLS, pause};
+
+use crate::client::Coordinator;
+
+/// The requests that wait for a place in a session.
+const WAITING: usize = 64;
+
+/// A request to a session.
+struct Question {
+    ids: RecordIds,
+    logits: LogitShare,
+    request_id: String,
+    answer: oneshot::Sender<Result<(Vec<RowStatus>, ReleasedScores), Refusal>>,
+}
+
+/// A session that this party has open.
+#[derive(Clone)]
+struct OpenSession {
+    version: ModelVersion,
+    questions: mpsc::Sender<Question>,
+}
+
+/// The private releases of a coordinator: opens a session on first use, and another one when that
+/// has ended.
+pub(crate) struct PrivateReleases {
+    credentials: Credentials,
+    timeout: Duration,
+    session: Mutex<Option<OpenSession>>,
+}
+
+impl std::fmt::Debug for PrivateReleases {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PrivateReleases").finish_non_exhaustive()
+    }
+}
+
+impl PrivateReleases {
+    /// Creates the access; nothing is opened yet.
+    pub(crate) fn new(credentials: &Credentials, timeout: Duration) -> Self {
+        Self { credentials: credentials.clone(), timeout, session: Mutex::default() }
+    }
+
+    /// Answers requests in a session, all of them on their way at the same time. Passes the answers
+    /// to `take` in the order of the requests. `k` is the number of classes.
+    ///
+    /// # Errors
+    /// The refusal of a request; UNAVAILABLE if the session breaks. Requests with an id are then
+    /// sent again in another session, which costs nothing.
+    pub(crate) async fn predict(
+        &self,
+        coordinator: &Coordinator,
+        requests: Vec<PredictionRequest>,
+        k: usize,
+        mut take: impl FnMut(PredictionResponse) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        use futures_util::StreamExt as _;
+        let answers = requests.into_iter().map(|request| self.answer(coordinator, request, k));
+        let mut answers = futures_util::stream::iter(answers).buffered(WAITING / 2);
+        while let Some(answer) = answers.next().await {
+            take(answer?)?;
+        }
+        Ok(())
+    }
+
+    async fn answer(
+        &self,
+        coordinator: &Coordinator,
+        request: PredictionRequest,
+        k: usize,
+    ) -> Result<PredictionResponse, Refusal> {
+        let PredictionRequest { version, ids, share, request_id, .. } = request;
+        let mut calls = 1;
+        loop {
+            let answered = self.ask(coordinator, &version, (&ids, &share, &request_id), k).await;
+            match answered {
+                Ok((status, released)) => {
+                    return Ok(PredictionResponse { version, status, released });
+                }
+                Err(refusal)
+                    if refusal.kind == RefusalKind::Unavailable
+                        && !request_id.is_empty()
+                        && calls < MOST_CALLS =>
+                {
+                    calls += 1;
+                    pause().await;
+                }
+                Err(refusal) => return Err(refusal),
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        coordinator: &Coordinator,
+        version: &ModelVersion,
+        (ids, share, request_id): (&RecordIds, &LogitShare, &str),
+        k: usize,
+    ) -> Result<(Vec<RowStatus>, ReleasedScores), Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let question = Question {
+            ids: ids.clone(),
+            logits: share.clone(),
+            request_id: request_id.to_owned(),
+            answer,
+        };
+        let session = self.session(coordinator, version, k).await?;
+        let asked = async {
+            let lost = || Refusal::unavailable("the session of private releases has ended");
+            session.questions.send(question).await.map_err(|_| lost())?;
+            answered.await.map_err(|_| lost())?
+        };
+        match tokio::time::timeout(self.timeout, asked).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.forget(&session).await;
+                let (who, ms) = (coordinator.peer(), self.timeout.as_millis());
+                let message = format!("{who} did not answer in {ms} ms");
+                Err(Refusal::new(RefusalKind::DeadlineExceeded, message))
+            }
+        }
+    }
+
+    /// Returns the open session of a version, or opens one.
+    async fn session(
+        &self,
+        coordinator: &Coordinator,
+        version: &ModelVersion,
+        k: usize,
+    ) -> Result<OpenSession, Refusal> {
+        let mut slot = self.session.lock().await;
+        let open = slot.as_ref().filter(|open| {
+            open.version == *version && !open.questions.is_closed()
+        });
+        if let Some(open) = open {
+            return Ok(open.clone());
+        }
+        let opened = session::open(coordinator, &self.credentials, version, k, self.timeout);
+        let questions = opened.await?;
+        let open = OpenSession { version: version.clone(), questions };
+        *slot = Some(open.clone());
+        Ok(open)
+    }
+
+    /// Leaves a session that does not answer: the next request opens another one.
+    async fn forget(&self, session: &OpenSession) {
+        let mut slot = self.session.lock().await;
+        if slot.as_ref().is_some_and(|open| open.questions.same_channel(&session.questions)) {
+            *slot = None;
+        }
+    }
+}

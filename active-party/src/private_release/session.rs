@@ -1,0 +1,340 @@
+//! One session: requests leave under masks, and what is opened is handed to those who asked.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tonic::{Status, Streaming};
+use vfl_core::types::{ModelVersion, ReleasedScores, RowStatus};
+use vfl_mpc::{MaskKey, encode_logits};
+use vfl_party::computation::release::{
+    MOST_RECORDS, MaskKeyExchange, PATIENCE, ReleaseInput, ReleaseJob, ReleaseProgram,
+};
+use vfl_party::computation::{Arrivals, Member};
+use vfl_protocol::private_release::{
+    MOST_UNANSWERED, MaskedRequest, ReleaseCommand, ReleaseReply, RequestRows, SessionTerms,
+};
+use vfl_protocol::{Refusal, RefusalKind, WireError, pb};
+use vfl_server::service::Credentials;
+
+use super::{Question, WAITING};
+use crate::client::Coordinator;
+
+/// The time in which the coordinator says why a computation ended.
+const REASON: Duration = Duration::from_secs(5);
+
+type Answer = oneshot::Sender<Result<(Vec<RowStatus>, ReleasedScores), Refusal>>;
+type Computed = Pin<Box<dyn Future<Output = Option<(Vec<(Vec<RowStatus>, Answer)>, ReleasedScores)>> + Send>>;
+
+/// A request that is not answered yet.
+struct Pending {
+    /// This party's logits, of all records of the request.
+    input: ReleaseInput,
+    records: usize,
+    answer: Answer,
+}
+
+/// A session's stream, in domain types.
+struct Conversation {
+    coordinator: Coordinator,
+    commands: Streaming<pb::PrivateReleaseCommand>,
+    replies: mpsc::Sender<Result<pb::PrivateReleaseReply, Status>>,
+}
+
+impl Conversation {
+    async fn next(&mut self) -> Result<ReleaseCommand, Refusal> {
+        let who = self.coordinator.peer();
+        match self.commands.message().await {
+            Ok(Some(message)) => {
+                let read = ReleaseCommand::try_from(message);
+                read.map_err(|e: WireError| Refusal::internal(format!("{who} sent {e}")))
+            }
+            Ok(None) => {
+                Err(Refusal::unavailable(format!("{who} ended the session of private releases")))
+            }
+            Err(status) => Err(self.coordinator.refused(&status)),
+        }
+    }
+
+    async fn reply(&self, reply: ReleaseReply) -> Result<(), Refusal> {
+        let sent = self.replies.send(Ok(reply.into())).await;
+        sent.map_err(|_| Refusal::unavailable(format!("{} went away", self.coordinator.peer())))
+    }
+}
+
+/// Opens a session of a version with `k` classes, on a task of its own. Returns the sender of
+/// questions: the session ends when all of them are dropped, or by itself after an error.
+///
+/// # Errors
+/// The coordinator's refusal, or that of the passive party which computes.
+pub(super) async fn open(
+    coordinator: &Coordinator,
+    credentials: &Credentials,
+    version: &ModelVersion,
+    k: usize,
+    timeout: Duration,
+) -> Result<mpsc::Sender<Question>, Refusal> {
+    let (replies, outgoing) = mpsc::channel(16);
+    let opening = ReleaseReply::Open(version.clone()).into();
+    let _ = replies.send(Ok(opening)).await;
+    let late = |_| {
+        let (who, ms) = (coordinator.peer(), timeout.as_millis());
+        let message = format!("{who} did not open a session of private releases in {ms} ms");
+        Refusal::new(RefusalKind::DeadlineExceeded, message)
+    };
+    let opened = tokio::time::timeout(timeout, coordinator.release_privately(outgoing));
+    let commands = opened.await.map_err(late)??;
+    let mut talk = Conversation { coordinator: coordinator.clone(), commands, replies };
+    let first = tokio::time::timeout(timeout, talk.next()).await.map_err(late)??;
+    let ReleaseCommand::Begin(terms) = first else {
+        return Err(Refusal::internal(format!(
+            "{} did not begin a session of private releases",
+            coordinator.peer()
+        )));
+    };
+    let own = credentials.identity().name();
+    if terms.version != *version || terms.active_party != *own || terms.classes != k {
+        return Err(Refusal::internal(format!(
+            "{} began a session of another model, or for another party",
+            coordinator.peer()
+        )));
+    }
+    let (questions, queue) = mpsc::channel(WAITING);
+    let (ready, is_ready) = oneshot::channel();
+    let credentials = credentials.clone();
+    tokio::spawn(async move {
+        let mut session = Session::new(*terms, queue);
+        if let Err(refusal) = session.run(&mut talk, &credentials, ready).await {
+            tracing::debug!(reason = %refusal, "a session of private releases ended");
+            session.fail(&refusal);
+        }
+    });
+    match tokio::time::timeout(timeout, is_ready).await {
+        Ok(Ok(ready)) => ready.map(|()| questions),
+        Ok(Err(_)) => Err(Refusal::unavailable("the session of private releases has ended")),
+        Err(elapsed) => Err(late(elapsed)),
+    }
+}
+
+struct Session {
+    terms: SessionTerms,
+    questions: mpsc::Receiver<Question>,
+    pending: HashMap<u64, Pending>,
+    last: u64,
+    /// The receiver of the news that the session is open, or why it is not.
+    ready: Option<oneshot::Sender<Result<(), Refusal>>>,
+}
+
+impl Session {
+    fn new(terms: SessionTerms, questions: mpsc::Receiver<Question>) -> Self {
+        Self { terms, questions, pending: HashMap::new(), last: 0, ready: None }
+    }
+
+    /// Serves the session until nobody asks any more.
+    async fn run(
+        &mut self,
+        talk: &mut Conversation,
+        credentials: &Credentials,
+        ready: oneshot::Sender<Result<(), Refusal>>,
+    ) -> Result<(), Refusal> {
+        self.ready = Some(ready);
+        let program = Arc::new(ReleaseProgram::new(&self.terms)?);
+        let own = Member::Active(credentials.identity().name().clone());
+        let wrap = |piece| ReleaseReply::Piece(piece).into();
+        let (channels, arrivals) =
+            ReleaseProgram::places(&self.terms).channels(own, &talk.replies, wrap)?;
+        let (jobs, queue) = std::sync::mpsc::channel();
+        let (wanted, key) = oneshot::channel();
+        let exchange = MaskKeyExchange::Wanted(wanted);
+        let work =
+            channels.release(credentials, (*program).clone(), exchange, PATIENCE, queue);
+        let mut work = std::pin::pin!(work);
+        // No key after this one is due.
+        let mut coming = std::pin::pin!(key.fuse());
+        let mut key: Option<MaskKey> = None;
+        let mut computed: FuturesUnordered<Computed> = FuturesUnordered::new();
+        loop {
+            let may_ask = key.is_some() && self.pending.len() + computed.len() < MOST_UNANSWERED;
+            tokio::select! {
+                ended = &mut work => {
+                    return Err(match ended {
+                        Ok(()) => Refusal::internal("the private computation ended early"),
+                        Err(refusal) => reason(talk, refusal).await,
+                    });
+                }
+                Ok(came) = &mut coming, if key.is_none() => {
+                    key = Some(came);
+                    if let Some(ready) = self.ready.take() {
+                        let _ = ready.send(Ok(()));
+                    }
+                }
+                question = self.questions.recv(), if may_ask => match (question, &key) {
+                    (Some(question), Some(key)) => self.send(talk, &program, key, question).await?,
+                    _ => return Ok(()),
+                },
+                command = talk.next() => {
+                    computed.extend(self.obey(command?, &program, &arrivals, &jobs).await?);
+                }
+                Some(group) = computed.next() => {
+                    let Some((answers, released)) = group else { continue };
+                    hand_out(answers, &released);
+                }
+            }
+        }
+    }
+
+    /// Sends a question under its masks.
+    async fn send(
+        &mut self,
+        talk: &Conversation,
+        program: &ReleaseProgram,
+        key: &MaskKey,
+        question: Question,
+    ) -> Result<(), Refusal> {
+        let Question { ids, logits, request_id, answer } = question;
+        if answer.is_closed() {
+            return Ok(());
+        }
+        let logits = match encode_logits(logits.matrix().as_slice()) {
+            Ok(logits) if logits.len() == program.classes() * ids.len() => logits,
+            wrong => {
+                let why = wrong.err().map_or("another number of them".to_owned(), |e| e.to_string());
+                let message = format!("this party's logits do not fit a private release: {why}");
+                let _ = answer.send(Err(Refusal::precondition(message)));
+                return Ok(());
+            }
+        };
+        let masks = program.masks(key, &ids);
+        let less = |(logit, mask): (&u64, &u64)| logit.wrapping_sub(*mask);
+        let masked: Vec<u64> = logits.iter().zip(&masks).map(less).collect();
+        let bytes: Vec<u8> = masked.iter().flat_map(|number| number.to_le_bytes()).collect();
+        self.last += 1;
+        let (number, records) = (self.last, ids.len());
+        let input = ReleaseInput { masks, masked, own: Vec::new() };
+        self.pending.insert(number, Pending { input, records, answer });
+        let request = MaskedRequest { number, ids, masked: bytes.into(), request_id };
+        talk.reply(ReleaseReply::Request(request)).await
+    }
+
+    /// Carries out a command of the coordinator. Returns the group that is computed then.
+    async fn obey(
+        &mut self,
+        command: ReleaseCommand,
+        program: &ReleaseProgram,
+        arrivals: &Arrivals,
+        jobs: &std::sync::mpsc::Sender<ReleaseJob>,
+    ) -> Result<Option<Computed>, Refusal> {
+        match command {
+            ReleaseCommand::Piece(piece) => arrivals.deliver(piece).await.map(|()| None),
+            ReleaseCommand::Refused { number, reason } => {
+                let pending = self.pending.remove(&number).ok_or_else(not_asked)?;
+                let reason = reason
+                    .unwrap_or_else(|| Refusal::internal("a request was refused without a reason"));
+                let _ = pending.answer.send(Err(reason));
+                Ok(None)
+            }
+            ReleaseCommand::Compute(requests) => {
+                let group = self.group(program, requests)?;
+                let Some((job, answers, done)) = group else { return Ok(None) };
+                jobs.send(job)
+                    .map_err(|_| Refusal::internal("the private computation has ended"))?;
+                Ok(Some(Box::pin(async move {
+                    let released = done.await.ok().flatten();
+                    released.map(|released| (answers, released))
+                })))
+            }
+            ReleaseCommand::Begin(_) | ReleaseCommand::LookUp { .. } => {
+                Err(Refusal::internal("the coordinator sent a command that is not due"))
+            }
+        }
+    }
+
+    /// Gathers the requests that are computed together; `None` if none of their records is.
+    #[allow(clippy::type_complexity)]
+    fn group(
+        &mut self,
+        program: &ReleaseProgram,
+        requests: Vec<RequestRows>,
+    ) -> Result<
+        Option<(
+            ReleaseJob,
+            Vec<(Vec<RowStatus>, Answer)>,
+            oneshot::Receiver<Option<ReleasedScores>>,
+        )>,
+        Refusal,
+    > {
+        let k = program.classes();
+        let (mut records, mut input, mut answers) = (0, ReleaseInput::default(), Vec::new());
+        for RequestRows { number, status } in requests {
+            let pending = self.pending.remove(&number).ok_or_else(not_asked)?;
+            if pending.records != status.len() {
+                return Err(not_asked());
+            }
+            let rows = RowStatus::positions_ok(&status);
+            input.extend(&pending.input, &rows, k);
+            records += rows.len();
+            answers.push((status, pending.answer));
+        }
+        if records > MOST_RECORDS {
+            return Err(not_asked());
+        }
+        if records == 0 {
+            hand_out(answers, &program.release().empty(k));
+            return Ok(None);
+        }
+        let (done, receiver) = oneshot::channel();
+        Ok(Some((ReleaseJob { records, input, done }, answers, receiver)))
+    }
+
+    /// Tells all that wait why the session has ended.
+    fn fail(&mut self, refusal: &Refusal) {
+        if let Some(ready) = self.ready.take() {
+            let _ = ready.send(Err(refusal.clone()));
+        }
+        self.questions.close();
+        for (_, pending) in self.pending.drain() {
+            let _ = pending.answer.send(Err(refusal.clone()));
+        }
+        while let Ok(question) = self.questions.try_recv() {
+            let _ = question.answer.send(Err(refusal.clone()));
+        }
+    }
+}
+
+fn not_asked() -> Refusal {
+    Refusal::internal("the coordinator computes a request that was not asked")
+}
+
+/// Hands each request its part of what was released.
+fn hand_out(answers: Vec<(Vec<RowStatus>, Answer)>, released: &ReleasedScores) {
+    let mut from = 0;
+    for (status, answer) in answers {
+        let to = from + status.iter().filter(|status| **status == RowStatus::Ok).count();
+        let part = match (from, to == released.records()) {
+            (0, true) => released.clone(),
+            _ => released.select(&(from..to).collect::<Vec<_>>()),
+        };
+        from = to;
+        // A caller that has stopped waiting does not matter.
+        let _ = answer.send(Ok((status, part)));
+    }
+}
+
+/// Returns why a computation ended: the coordinator knows who went away.
+async fn reason(talk: &mut Conversation, refusal: Refusal) -> Refusal {
+    if !matches!(refusal.kind, RefusalKind::Unavailable | RefusalKind::DeadlineExceeded) {
+        return refusal;
+    }
+    let told = async {
+        loop {
+            if let Err(told) = talk.next().await {
+                return told;
+            }
+        }
+    };
+    tokio::time::timeout(REASON, told).await.unwrap_or(refusal)
+}

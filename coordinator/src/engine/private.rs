@@ -1,0 +1,145 @@
+//! Decisions on requests that are computed on shares: the engine counts and records them as any
+//! other, and sees no logit.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use vfl_core::hex;
+use vfl_core::types::{Logits, ModelVersion, PartyName, RowStatus};
+use vfl_party::computation::release::{PrivateRelease, ServingMode};
+use vfl_protocol::Refusal;
+use vfl_protocol::private_release::MaskedRequest;
+use vfl_server::service::PeerIdentity;
+
+use super::Engine;
+use super::batch::Batch;
+use crate::account::Entry;
+use crate::policy::ReadyPolicy;
+use crate::registry::PublishedModel;
+use crate::share::hashes_of_numbers;
+
+/// The most data holders of a model with private releases.
+const MOST_OWNERS: usize = 8;
+
+impl Engine {
+    /// Checks that the live service is asked in the way that the operator has chosen.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION if it is another one.
+    pub(crate) fn check_mode(&self, mode: ServingMode) -> Result<(), Refusal> {
+        if self.serving.mode == mode {
+            return Ok(());
+        }
+        Err(Refusal::precondition(match mode {
+            ServingMode::Plain => {
+                "this coordinator answers in private releases alone (`mode = \"private\"` in [serving]): ask with a client that \
+                 opens a session of them, as `active-party` does"
+            }
+            ServingMode::Private => {
+                "this coordinator makes no private releases; its operator may set `mode = \"private\"` in [serving]"
+            }
+        }))
+    }
+
+    /// Checks that a model can be served by private releases, for this caller, and returns the live
+    /// policy with the scores that it gives to ranks.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION naming what the model or the policy lacks, PERMISSION_DENIED for another
+    /// active party.
+    pub(crate) async fn private_policy(
+        &self,
+        caller: &PeerIdentity,
+        model: &PublishedModel,
+    ) -> Result<(Arc<ReadyPolicy>, Vec<f64>), Refusal> {
+        self.check_mode(ServingMode::Private)?;
+        self.check_parties(model)?;
+        Self::check_owner(model, caller)?;
+        let k = model.classes();
+        let sums = model.head.top().is_none() && model.head.widths().iter().all(|width| *width == k);
+        if !sums {
+            return Err(Refusal::precondition(
+                "private releases are of models whose outputs are added (`sum`); this one has a top model, which sees embeddings: \
+                 train another, or set `mode = \"plain\"` in [serving]",
+            ));
+        }
+        if !(2..=16).contains(&k) || model.head.widths().len() > MOST_OWNERS {
+            return Err(Refusal::precondition(format!(
+                "private releases are of models with 2 to 16 classes and at most {MOST_OWNERS} data holders; this one has {k} classes"
+            )));
+        }
+        let policy = self.policies.live_for(model).await?;
+        let mut rank_scores = Vec::new();
+        if PrivateRelease::takes_rank_scores(&policy.policy) {
+            // The release of a record whose logits fall from class to class.
+            let falling = nalgebra::DMatrix::from_fn(k, 1, |class, _| -(class as f64));
+            let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
+            let logits = Logits::new(falling).map_err(|e| internal(&e))?;
+            let id = vfl_core::types::RecordIds::new(["any"]).map_err(|e| internal(&e))?;
+            match policy.release_alone(logits, &id)? {
+                vfl_core::types::ReleasedScores::Probabilities(scores) => {
+                    rank_scores.extend(scores.iter());
+                }
+                _ => return Err(Refusal::internal("the policy gives no scores to ranks")),
+            }
+        }
+        PrivateRelease::of(&policy.policy, &rank_scores).map_err(Refusal::precondition)?;
+        Ok((policy, rank_scores))
+    }
+
+    /// Decides on a request's rows: which of them are computed, if all parties hold them. The
+    /// request is in the ledger when this returns.
+    ///
+    /// # Errors
+    /// Those of the ledger; FAILED_PRECONDITION if another model is in service by now.
+    pub(crate) async fn decide(
+        &self,
+        party: &PartyName,
+        model: &PublishedModel,
+        policy: &ReadyPolicy,
+        request: &MaskedRequest,
+        masked: &[u64],
+    ) -> Result<Batch, Refusal> {
+        let version = &model.manifest.version;
+        self.model_named(version).await?;
+        let mut batch = Batch::new(request.ids.clone());
+        self.keep_training_records(model, &mut batch);
+        let shares = match self.account.kept() {
+            true => hashes_of_numbers(&self.share_key, masked, model.classes()),
+            false => Vec::new(),
+        };
+        // Masked logits cannot be compared with plain ones: in the ledger and its budgets, the
+        // model is another one.
+        let passive = private_fingerprint(model);
+        let in_ledger = ModelVersion::new(format!("{version}-private"));
+        let in_ledger = in_ledger.map_err(|e| Refusal::internal(e.to_string()))?;
+        let verdicts = self
+            .account
+            .spend(Entry {
+                party,
+                model: &in_ledger,
+                passive: &passive,
+                policy: policy.text(),
+                bits: policy.bits(),
+                request_id: &request.request_id,
+                ids: &request.ids,
+                shares,
+            })
+            .await?;
+        batch.refuse(&verdicts);
+        // The answer must agree with what the ledger's transaction knew of models and trainings.
+        if self.catalogue.catch_up(self.account.registry_changes().await).await? {
+            self.model_if(version)?;
+            self.keep_training_records(model, &mut batch);
+        }
+        let all: Vec<usize> = (0..batch.ids.len()).collect();
+        batch.rows = all.into_iter().filter(|&at| batch.status[at] == RowStatus::Ok).collect();
+        Ok(batch)
+    }
+}
+
+/// Returns the fingerprint of a model's passive parameters in private releases.
+pub(crate) fn private_fingerprint(model: &PublishedModel) -> String {
+    let hash = Sha256::new_with_prefix(b"cloison private releases");
+    format!("p-{}", hex(&hash.chain_update(&model.passive_fingerprint).finalize()[..16]))
+}

@@ -1,0 +1,170 @@
+//! Private releases: the coordinator counts, records and carries, and computes on shares with the
+//! active party and one passive party. It sees no logit and no score.
+
+mod session;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
+use vfl_core::types::PartyName;
+use vfl_party::computation::release::ServingMode;
+use vfl_protocol::private_release::{
+    ReleaseCommand, ReleaseReply, SESSION_BYTES, SessionTerms,
+};
+use vfl_protocol::training::computation::ComputationLayout;
+use vfl_protocol::{Refusal, RefusalKind, pb, peer_failure};
+use vfl_server::service::{Credentials, PeerIdentity};
+
+use self::session::{Replies, Session};
+use crate::client::PassiveParty;
+use crate::engine::{Engine, private_fingerprint};
+
+/// The most open sessions: each has a thread at every party.
+const MOST_SESSIONS: usize = 32;
+
+/// The channel for commands to a party.
+pub(crate) type CommandSender = mpsc::Sender<Result<pb::PrivateReleaseCommand, Status>>;
+
+/// The sessions of private releases of a coordinator.
+pub(crate) struct PrivateReleases {
+    engine: Arc<Engine>,
+    credentials: Credentials,
+    /// The passive party that computes; `None`: the first of a model.
+    computing: Option<PartyName>,
+    timeout: Duration,
+    places: Semaphore,
+}
+
+/// A party of a session: its name, and the channel for commands to it.
+struct Party {
+    name: PartyName,
+    /// The party in words, such as "passive party `p`".
+    who: String,
+    commands: CommandSender,
+}
+
+impl Party {
+    /// Sends a command.
+    ///
+    /// # Errors
+    /// UNAVAILABLE if the party no longer listens.
+    async fn send(&self, command: ReleaseCommand) -> Result<(), Refusal> {
+        let sent = self.commands.send(Ok(command.into())).await;
+        sent.map_err(|_| Refusal::unavailable(format!("{} went away", self.who)))
+    }
+}
+
+impl PrivateReleases {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        credentials: Credentials,
+        computing: Option<PartyName>,
+        timeout: Duration,
+    ) -> Self {
+        let places = Semaphore::new(MOST_SESSIONS);
+        Self { engine, credentials, computing, timeout, places }
+    }
+
+    /// Serves one session until the active party ends it.
+    ///
+    /// # Errors
+    /// [`Refusal`]: FAILED_PRECONDITION for a model or a policy that is not computed on shares,
+    /// RESOURCE_EXHAUSTED for too many sessions, and those that name a party which refused, went
+    /// away or broke the protocol.
+    pub(crate) async fn run(
+        &self,
+        caller: &PeerIdentity,
+        replies: impl Stream<Item = Result<pb::PrivateReleaseReply, Status>> + Send + 'static,
+        commands: CommandSender,
+    ) -> Result<(), Refusal> {
+        self.engine.check_mode(ServingMode::Private)?;
+        let _place = self.places.try_acquire().map_err(|_| {
+            let message = format!("{MOST_SESSIONS} sessions of private releases are open; close one");
+            Refusal::new(RefusalKind::ResourceExhausted, message)
+        })?;
+        let mut replies: Replies = Box::pin(replies);
+        let opened = tokio::time::timeout(self.timeout, replies.next()).await;
+        let version = match opened.map_err(|_| late(&caller.words(), self.timeout))? {
+            Some(Ok(message)) => match ReleaseReply::try_from(message)? {
+                ReleaseReply::Open(version) => version,
+                _ => return Err(Refusal::invalid("a session begins with the version of a model")),
+            },
+            Some(Err(status)) => return Err(peer_failure(&caller.words(), &status)),
+            None => return Ok(()),
+        };
+        let model = self.engine.model_named(&version).await?;
+        let (policy, rank_scores) = self.engine.private_policy(caller, &model).await?;
+        let passive: Vec<PartyName> =
+            self.engine.passive.iter().map(|party| party.peer().name.clone()).collect();
+        let computing = self.computing.clone().or_else(|| passive.first().cloned());
+        let computing =
+            computing.ok_or_else(|| Refusal::internal("the model has no passive party"))?;
+        let mut session = [0; SESSION_BYTES];
+        rand::rng().fill_bytes(&mut session);
+        let terms = SessionTerms {
+            session,
+            version,
+            active_party: caller.name().clone(),
+            layout: ComputationLayout { passive, computing, calibration: false },
+            classes: model.classes(),
+            policy: policy.policy.clone(),
+            rank_scores,
+            passive_fingerprint: private_fingerprint(&model),
+        };
+        let mut parties = vec![Party { name: caller.name().clone(), who: caller.words(), commands }];
+        let mut streams = Vec::with_capacity(self.engine.passive.len());
+        for party in &self.engine.passive {
+            let (party, stream) = self.invite(party, &terms).await?;
+            parties.push(party);
+            streams.push(stream);
+        }
+        parties[0].send(ReleaseCommand::Begin(Box::new(terms.clone()))).await?;
+        tracing::info!(caller = %caller, policy = %terms.policy, computing = %terms.layout.computing, "a session of private releases is open");
+        let session = Session {
+            engine: &self.engine,
+            model: &model,
+            policy,
+            terms: &terms,
+            parties: &parties,
+            timeout: self.timeout,
+        };
+        session.run(&self.credentials, replies, streams).await
+    }
+
+    /// Opens the stream to a passive party, which must consent to the session's terms.
+    async fn invite(
+        &self,
+        party: &PassiveParty,
+        terms: &SessionTerms,
+    ) -> Result<(Party, Replies), Refusal> {
+        let who = party.peer().words();
+        let (commands, outgoing) = mpsc::channel::<Result<pb::PrivateReleaseCommand, Status>>(16);
+        let invited = Party { name: party.peer().name.clone(), who: who.clone(), commands };
+        invited.send(ReleaseCommand::Begin(Box::new(terms.clone()))).await?;
+        let opened = tokio::time::timeout(self.timeout, async {
+            let outgoing = ReceiverStream::new(outgoing).filter_map(Result::ok);
+            let mut replies = party.client().release_privately(outgoing).await?.into_inner();
+            let first = replies.message().await?;
+            Ok::<_, Status>((replies, first))
+        });
+        let (replies, first) = opened
+            .await
+            .map_err(|_| late(&who, self.timeout))?
+            .map_err(|status| peer_failure(&who, &status))?;
+        let first = first.ok_or_else(|| Refusal::unavailable(format!("{who} went away")))?;
+        match ReleaseReply::try_from(first) {
+            Ok(ReleaseReply::Consent) => Ok((invited, Box::pin(replies))),
+            _ => Err(Refusal::invalid(format!("{who} did not consent to the session"))),
+        }
+    }
+}
+
+fn late(who: &str, timeout: Duration) -> Refusal {
+    let message = format!("{who} did not answer in {} ms", timeout.as_millis());
+    Refusal::new(RefusalKind::DeadlineExceeded, message)
+}

@@ -1,0 +1,382 @@
+//! One session of private releases: requests are decided on, looked up by the passive parties, and
+//! computed together with those that are ready at the same time.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{FuturesUnordered, SelectAll};
+use futures_util::{Stream, StreamExt};
+use tokio::sync::oneshot;
+use tonic::Status;
+use vfl_core::types::{RecordIds, RowStatus};
+use vfl_party::computation::Member;
+use vfl_party::computation::release::{
+    MOST_RECORDS, MaskKeyExchange, PATIENCE, ReleaseInput, ReleaseJob, ReleaseProgram,
+};
+use vfl_protocol::private_release::{
+    MOST_UNANSWERED, MaskedRequest, ReleaseCommand, ReleaseReply, RequestRows, SessionTerms,
+};
+use vfl_protocol::training::computation::ComputationPiece;
+use vfl_protocol::{Refusal, WireError, pb, peer_failure};
+use vfl_server::service::{Credentials, own_task};
+
+use super::{Party, late};
+use crate::engine::{Batch, Engine};
+use crate::policy::ReadyPolicy;
+use crate::registry::PublishedModel;
+
+/// The stream of a party's replies.
+pub(super) type Replies =
+    Pin<Box<dyn Stream<Item = Result<pb::PrivateReleaseReply, Status>> + Send>>;
+
+/// The groups that are computed or wait for the thread that computes: while one is computed, the
+/// next one is gathered.
+const GROUPS: usize = 2;
+/// The time in which a party whose link ended says why.
+const REASON: Duration = Duration::from_secs(3);
+/// The pause between looks at the clock.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The facts of a session.
+pub(super) struct Session<'a> {
+    pub(super) engine: &'a Arc<Engine>,
+    pub(super) model: &'a Arc<PublishedModel>,
+    pub(super) policy: Arc<ReadyPolicy>,
+    pub(super) terms: &'a SessionTerms,
+    /// The active party, then the passive ones.
+    pub(super) parties: &'a [Party],
+    pub(super) timeout: Duration,
+}
+
+/// A request on its way.
+struct Pending {
+    batch: Batch,
+    /// The active party's logits less their masks, of all records of the request.
+    masked: Vec<u64>,
+    began: Instant,
+    /// The time from which the passive parties are waited for.
+    asked: Instant,
+    /// The passive parties that have not answered yet, by their places.
+    awaited: Vec<usize>,
+    /// The records that all passive parties hold, of those that they were asked for.
+    held: Vec<bool>,
+}
+
+/// The requests of a session, by their stage.
+#[derive(Default)]
+struct Stages {
+    last: u64,
+    deciding: usize,
+    looked_up: HashMap<u64, Pending>,
+    ready: VecDeque<(u64, Pending)>,
+    computing: usize,
+}
+
+type Decision = (u64, Instant, Vec<u64>, Result<Batch, Refusal>);
+type Computed = (Vec<(Instant, Vec<RowStatus>)>, bool);
+
+impl Session<'_> {
+    /// Serves the session until the active party ends it.
+    pub(super) async fn run(
+        self,
+        credentials: &Credentials,
+        active: Replies,
+        passive: Vec<Replies>,
+    ) -> Result<(), Refusal> {
+        let program = ReleaseProgram::new(self.terms)?;
+        let out = |member: &Member| {
+            let of = self.parties.iter().find(|party| Some(&party.name) == member.name());
+            of.map(|party| party.commands.clone())
+        };
+        let wrap = |piece| ReleaseCommand::Piece(piece).into();
+        let places = ReleaseProgram::places(self.terms);
+        let (channels, arrivals) = places.channels_by(Member::Coordinator, out, wrap)?;
+        let (jobs, queue) = std::sync::mpsc::channel();
+        let work =
+            channels.release(credentials, program, MaskKeyExchange::Elsewhere, PATIENCE, queue);
+        let mut work = std::pin::pin!(work);
+        let mut replies = SelectAll::new();
+        for (place, stream) in std::iter::once(active).chain(passive).enumerate() {
+            let ends = futures_util::stream::once(async { None });
+            replies.push(Box::pin(stream.map(Some).chain(ends).map(move |reply| (place, reply))));
+        }
+        let mut stages = Stages::default();
+        let mut decisions = FuturesUnordered::new();
+        let mut computed = FuturesUnordered::new();
+        let mut clock = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                ended = &mut work => {
+                    let refusal = match ended {
+                        Ok(()) => Refusal::internal("the private computation ended early"),
+                        Err(refusal) => refusal,
+                    };
+                    return Err(self.reason(&mut replies, refusal).await);
+                }
+                Some((place, reply)) = replies.next() => match self.read(place, reply)? {
+                    None => return Ok(()),
+                    Some(ReleaseReply::Piece(ComputationPiece { party: None, data })) => {
+                        let party = Some(self.parties[place].name.clone());
+                        arrivals.deliver(ComputationPiece { party, data }).await?;
+                    }
+                    Some(ReleaseReply::Piece(piece)) => self.relay(place, piece).await?,
+                    Some(ReleaseReply::Request(request)) if place == 0 => {
+                        decisions.push(self.decide(&mut stages, request)?);
+                    }
+                    Some(ReleaseReply::Held { number, rows }) if place != 0 => {
+                        self.held(&mut stages, place, number, rows).await?;
+                    }
+                    Some(_) => return Err(self.wrong(place, &"it sent a message that is not due")),
+                },
+                Some(decision) = decisions.next() => self.look_up(&mut stages, decision).await?,
+                Some((answers, alive)) = computed.next() => {
+                    let (answers, alive): Computed = (answers, alive);
+                    stages.computing -= 1;
+                    if alive {
+                        for (began, status) in answers {
+                            self.engine.meter.live.answered(&status, began.elapsed());
+                        }
+                    }
+                }
+                _ = clock.tick() => self.check_time(&stages)?,
+            }
+            while stages.computing < GROUPS && !stages.ready.is_empty() {
+                let (job, answers, done) = self.gather(&mut stages).await?;
+                let sent = jobs.send(job);
+                sent.map_err(|_| Refusal::internal("the private computation has ended"))?;
+                stages.computing += 1;
+                computed.push(async move { (answers, done.await.is_ok()) });
+            }
+        }
+    }
+
+    /// Reads a reply; `None` where the active party has ended the session.
+    fn read(
+        &self,
+        place: usize,
+        reply: Option<Result<pb::PrivateReleaseReply, Status>>,
+    ) -> Result<Option<ReleaseReply>, Refusal> {
+        let who = &self.parties[place].who;
+        match reply {
+            Some(Ok(message)) => {
+                let read = ReleaseReply::try_from(message);
+                read.map(Some).map_err(|e: WireError| self.wrong(place, &e))
+            }
+            None if place == 0 => Ok(None),
+            None => Err(Refusal::unavailable(format!("{who} went away"))),
+            // The active party's client ends its call by dropping it.
+            Some(Err(_)) if place == 0 => Ok(None),
+            Some(Err(status)) => Err(peer_failure(who, &status)),
+        }
+    }
+
+    fn wrong(&self, place: usize, error: &dyn std::fmt::Display) -> Refusal {
+        Refusal::invalid(format!("{}: {error}", self.parties[place].who))
+    }
+
+    /// Passes on a piece to another data holder.
+    async fn relay(&self, from: usize, piece: ComputationPiece) -> Result<(), Refusal> {
+        let ComputationPiece { party, data } = piece;
+        let receiver = self.parties.iter().enumerate();
+        let receiver = receiver.filter(|(place, _)| *place != from);
+        let receiver = receiver.map(|(_, to)| to).find(|to| Some(&to.name) == party.as_ref());
+        let receiver = receiver
+            .ok_or_else(|| self.wrong(from, &"its piece is for a party that is not in this session"))?;
+        let party = Some(self.parties[from].name.clone());
+        // A party that no longer listens is told of by its own stream.
+        let _ = receiver.send(ReleaseCommand::Piece(ComputationPiece { party, data })).await;
+        Ok(())
+    }
+
+    /// Begins to decide on a request.
+    fn decide(
+        &self,
+        stages: &mut Stages,
+        request: MaskedRequest,
+    ) -> Result<Pin<Box<dyn Future<Output = Decision> + Send>>, Refusal> {
+        let unanswered = stages.deciding + stages.looked_up.len() + stages.ready.len();
+        if request.number != stages.last + 1 || unanswered >= MOST_UNANSWERED {
+            return Err(self.wrong(0, &"its requests are too many, or not numbered one by one"));
+        }
+        stages.last = request.number;
+        stages.deciding += 1;
+        let numbers = request.numbers(self.terms.classes).map_err(|e| self.wrong(0, &e))?;
+        let (engine, model, policy) =
+            (self.engine.clone(), self.model.clone(), self.policy.clone());
+        let (party, number, began) =
+            (self.terms.active_party.clone(), request.number, Instant::now());
+        Ok(Box::pin(async move {
+            let decided = own_task(async move {
+                let n = request.ids.len();
+                if n > MOST_RECORDS {
+                    let message = format!("a private release is of at most {MOST_RECORDS} records, got {n}");
+                    return (numbers, Err(Refusal::invalid(message)));
+                }
+                let decided = engine.decide(&party, &model, &policy, &request, &numbers).await;
+                (numbers, decided)
+            });
+            match decided.await {
+                Ok((masked, decided)) => (number, began, masked, decided),
+                Err(refusal) => (number, began, Vec::new(), Err(refusal)),
+            }
+        }))
+    }
+
+    /// Asks the passive parties for the records that are answered, once they are decided on.
+    async fn look_up(&self, stages: &mut Stages, decision: Decision) -> Result<(), Refusal> {
+        let (number, began, masked, decided) = decision;
+        stages.deciding -= 1;
+        let batch = match decided {
+            Ok(batch) => batch,
+            Err(refusal) => return self.refuse(number, refusal, &[]).await,
+        };
+        if batch.rows.is_empty() {
+            return self.nothing(number, batch, began).await;
+        }
+        let ids: RecordIds = batch.ids.select(&batch.rows);
+        for party in &self.parties[1..] {
+            party.send(ReleaseCommand::LookUp { number, ids: ids.clone() }).await?;
+        }
+        let (awaited, held) = ((1..self.parties.len()).collect(), vec![true; ids.len()]);
+        let asked = Instant::now();
+        stages
+            .looked_up
+            .insert(number, Pending { batch, masked, began, asked, awaited, held });
+        Ok(())
+    }
+
+    /// Takes note of the records that a passive party holds.
+    async fn held(
+        &self,
+        stages: &mut Stages,
+        place: usize,
+        number: u64,
+        rows: Result<Vec<RowStatus>, Refusal>,
+    ) -> Result<(), Refusal> {
+        let not_due = || self.wrong(place, &"it answered a request that it was not asked");
+        let Some(pending) = stages.looked_up.get_mut(&number) else {
+            // Another party has refused this request.
+            return if number <= stages.last { Ok(()) } else { Err(not_due()) };
+        };
+        let awaited = pending.awaited.iter().position(|awaited| *awaited == place);
+        pending.awaited.swap_remove(awaited.ok_or_else(not_due)?);
+        let status = match rows {
+            Ok(status) => status,
+            Err(refusal) => {
+                stages.looked_up.remove(&number);
+                let who = &self.parties[place].who;
+                let refusal = Refusal::new(refusal.kind, format!("{who} refused: {refusal}"));
+                return self.refuse(number, refusal, &self.parties[1..]).await;
+            }
+        };
+        if status.len() != pending.held.len() {
+            return Err(self.wrong(place, &"it answered for another number of records"));
+        }
+        for (held, status) in pending.held.iter_mut().zip(&status) {
+            *held &= *status == RowStatus::Ok;
+        }
+        if !pending.awaited.is_empty() {
+            return Ok(());
+        }
+        let Some(mut pending) = stages.looked_up.remove(&number) else { return Ok(()) };
+        let held = std::mem::take(&mut pending.held);
+        pending.batch.keep_held(&held);
+        if pending.batch.rows.is_empty() {
+            for party in &self.parties[1..] {
+                party.send(ReleaseCommand::Refused { number, reason: None }).await?;
+            }
+            return self.nothing(number, pending.batch, pending.began).await;
+        }
+        pending.held = held;
+        stages.ready.push_back((number, pending));
+        Ok(())
+    }
+
+    /// Tells the active party why a request is not computed, and `others` that it is not.
+    async fn refuse(
+        &self,
+        number: u64,
+        refusal: Refusal,
+        others: &[Party],
+    ) -> Result<(), Refusal> {
+        for party in others {
+            party.send(ReleaseCommand::Refused { number, reason: None }).await?;
+        }
+        self.parties[0].send(ReleaseCommand::Refused { number, reason: Some(refusal) }).await
+    }
+
+    /// Answers a request none of whose records is computed.
+    async fn nothing(&self, number: u64, batch: Batch, began: Instant) -> Result<(), Refusal> {
+        self.engine.meter.live.answered(&batch.status, began.elapsed());
+        let rows = RequestRows { number, status: batch.status };
+        self.parties[0].send(ReleaseCommand::Compute(vec![rows])).await
+    }
+
+    /// Gathers requests that are ready, tells all parties to compute them, and returns this party's
+    /// own part.
+    async fn gather(
+        &self,
+        stages: &mut Stages,
+    ) -> Result<
+        (
+            ReleaseJob,
+            Vec<(Instant, Vec<RowStatus>)>,
+            oneshot::Receiver<Option<vfl_core::types::ReleasedScores>>,
+        ),
+        Refusal,
+    > {
+        let (mut records, mut input, mut answers) = (0, ReleaseInput::default(), Vec::new());
+        let (mut to_active, mut to_passive) = (Vec::new(), Vec::new());
+        while let Some((number, pending)) = stages.ready.pop_front() {
+            let rows = pending.batch.rows.len();
+            if records > 0 && records + rows > MOST_RECORDS {
+                stages.ready.push_front((number, pending));
+                break;
+            }
+            records += rows;
+            let Pending { batch, masked, began, held, .. } = pending;
+            let masked = ReleaseInput { masked, ..ReleaseInput::default() };
+            input.extend(&masked, &batch.rows, self.terms.classes);
+            let of_held = |held: bool| if held { RowStatus::Ok } else { RowStatus::NotFound };
+            let held = held.into_iter().map(of_held).collect();
+            to_passive.push(RequestRows { number, status: held });
+            to_active.push(RequestRows { number, status: batch.status.clone() });
+            answers.push((began, batch.status));
+        }
+        for party in &self.parties[1..] {
+            party.send(ReleaseCommand::Compute(to_passive.clone())).await?;
+        }
+        self.parties[0].send(ReleaseCommand::Compute(to_active)).await?;
+        let (done, receiver) = oneshot::channel();
+        Ok((ReleaseJob { records, input, done }, answers, receiver))
+    }
+
+    /// Checks that the passive parties answer in time.
+    fn check_time(&self, stages: &Stages) -> Result<(), Refusal> {
+        let mut pending = stages.looked_up.values();
+        let silent = pending.find(|pending| pending.asked.elapsed() > self.timeout);
+        let Some(place) = silent.and_then(|pending| pending.awaited.first()) else {
+            return Ok(());
+        };
+        Err(late(&self.parties[*place].who, self.timeout))
+    }
+
+    /// Returns why the computation ended: a party that is at fault says so itself, or is gone from
+    /// its stream.
+    async fn reason<S>(&self, replies: &mut S, refusal: Refusal) -> Refusal
+    where
+        S: Stream<Item = (usize, Option<Result<pb::PrivateReleaseReply, Status>>)> + Unpin,
+    {
+        let told = async {
+            while let Some((place, reply)) = replies.next().await {
+                if let Err(why) = self.read(place, reply) {
+                    return why;
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::time::timeout(REASON, told).await.unwrap_or(refusal)
+    }
+}
