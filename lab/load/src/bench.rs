@@ -85,15 +85,29 @@ impl Bench {
         source: &Source,
         delay: Duration,
     ) -> anyhow::Result<Self> {
+        Self::with_options(program, descriptors, source, delay, &[]).await
+    }
+
+    /// Does the same as [`Bench::with`]; the coordinator's process has further options.
+    ///
+    /// # Errors
+    /// As [`Bench::with`].
+    pub(super) async fn with_options(
+        program: &Path,
+        descriptors: Option<u32>,
+        source: &Source,
+        delay: Duration,
+        options: &[String],
+    ) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let (ids, version) = prepare(dir.path())?;
         let loaded = FilledStore::fill(source, program, dir.path()).await?;
         std::fs::write(dir.path().join("data.toml"), &loaded.config)?;
-        let passive = Worker::start(program, dir.path(), "passive", None, None).await?;
+        let passive = Worker::start(program, dir.path(), "passive", None, None, &[]).await?;
         let passive = Hop::to(passive, delay).await?;
+        let address = Some(passive.address());
         let coordinator =
-            Worker::start(program, dir.path(), "coordinator", Some(passive.address()), descriptors)
-                .await?;
+            Worker::start(program, dir.path(), "coordinator", address, descriptors, options).await?;
         let coordinator = Hop::to(coordinator, delay).await?;
         Ok(Self { dir, ids, version, passive, coordinator, delay, loaded })
     }
@@ -104,9 +118,8 @@ impl Bench {
     /// # Errors
     /// If it does not start.
     pub(super) async fn another(&self, program: &Path, role: &str) -> anyhow::Result<Hop> {
-        let worker =
-            Worker::start(program, self.dir.path(), role, Some(self.passive.address()), None)
-                .await?;
+        let address = Some(self.passive.address());
+        let worker = Worker::start(program, self.dir.path(), role, address, None, &[]).await?;
         Hop::to(worker, self.delay).await
     }
 
@@ -134,6 +147,18 @@ impl Bench {
     /// If there is no such party.
     pub fn credentials(&self, name: &str) -> anyhow::Result<Credentials> {
         credentials(self.dir.path(), name)
+    }
+
+    /// Returns the `[data]` table of the active party.
+    pub(super) fn active_data(&self) -> String {
+        let file = |end: &str| self.dir.path().join("data").join(format!("active.{end}"));
+        let (schema, csv) = (file("schema.toml"), file("csv"));
+        format!("schema = '{}'\ncsv = '{}'\n", schema.display(), csv.display())
+    }
+
+    /// Returns the folder of the active party's state.
+    pub(super) fn active_state(&self) -> PathBuf {
+        self.dir.path().join("state").join("active")
     }
 
     /// Returns a request for the records `from` to `to`.

@@ -14,6 +14,7 @@ mod flood_measurement;
 mod measure;
 mod postgres_table;
 mod print;
+mod private;
 mod process;
 mod relay;
 mod services;
@@ -47,6 +48,7 @@ Example:
   cloison load --seconds 5
   cloison load --rows 1,10,50,300,4096 --delay-ms 0,10 --store csv,http,postgres://reader@localhost/bank
   cloison load --soak 600
+  cloison load --private class_label,none --delay-ms 0,10
   cloison load --strangers 500 --descriptors 200
 
 Starts a coordinator with its ledger (a commit on the disk before each answer), one without, a passive party and a bare echo as \
@@ -55,6 +57,9 @@ processes on loopback and drives them from this one. Every figure is the median 
 With --rows, --delay-ms or --store, measures Predict with so many rows a call, for each delay and each store of the passive party. A delay \
 is added to each round trip between two processes. For http a feature service (BatchFetchFeature) is started, with its rows in memory. In \
 PostgreSQL a table is made, and dropped in the end.
+
+With --private, measures the active party's program under these policies, plainly and by private releases: calls of one record, and of \
+16 384.
 
 With --soak, finds the highest rate of PredictStream, asks for four fifths of it for so long, and tells what memory the coordinator and the \
 passive party hold.
@@ -80,6 +85,9 @@ pub struct LoadArgs {
     /// Calls in flight at once, with --rows, --delay-ms or --store.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     in_flight: u32,
+    /// Instead, compare plain predictions and private releases under these policies.
+    #[arg(long, value_name = "POLICY,…", value_delimiter = ',', conflicts_with_all = ["rows", "store", "soak", "strangers"])]
+    private: Vec<String>,
     /// Instead, request four fifths of the highest rate for so many seconds.
     #[arg(long, value_name = "S", conflicts_with_all = ["rows", "delay_ms", "strangers"], value_parser = clap::value_parser!(u64).range(10..))]
     soak: Option<u64>,
@@ -140,6 +148,9 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
         let program = args.program.unwrap_or(program);
         return flood_measurement::run(&program, per_second, args.descriptors, seconds, args.json)
             .await;
+    }
+    if !args.private.is_empty() {
+        return private::run(&program, &args, seconds).await;
     }
     if let Some(soak) = args.soak {
         anyhow::ensure!(args.store.len() <= 1, "--soak takes one store");

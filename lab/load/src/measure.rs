@@ -44,7 +44,7 @@ fn sample(mut times: Vec<f64>, elapsed: Duration) -> Sample {
 }
 
 /// Keeps `in_flight` calls in flight for a time.
-async fn drive<F, C>(in_flight: usize, time: Duration, call: C) -> Result<Sample, Status>
+pub(super) async fn drive<F, C>(in_flight: usize, time: Duration, call: C) -> Result<Sample, Status>
 where
     C: Fn(usize) -> F + Clone,
     F: Future<Output = Result<(), Status>>,

@@ -14,8 +14,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts `program` in the given role, optionally with a limit of file descriptors, and waits
-    /// for its address.
+    /// Starts `program` in the given role, optionally with a limit of file descriptors and further
+    /// options, and waits for its address.
     ///
     /// # Errors
     /// If it ends before it listens.
@@ -25,6 +25,7 @@ impl Worker {
         role: &str,
         passive: Option<&str>,
         descriptors: Option<u32>,
+        options: &[String],
     ) -> anyhow::Result<Self> {
         let mut command = match descriptors {
             None => Command::new(program),
@@ -39,6 +40,7 @@ impl Worker {
         if let Some(address) = passive {
             command.arg("--passive").arg(address);
         }
+        command.args(options);
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
         let stdout = child

@@ -83,7 +83,7 @@ impl FilledStore {
                 ("sqlite", Table::from_iter([("file".to_owned(), text(&file))]).into())
             }
             Source::Http => {
-                let worker = Worker::start(program, dir, "features", None, None).await?;
+                let worker = Worker::start(program, dir, "features", None, None, &[]).await?;
                 let url = format!("http://{}{}", worker.address, features::PATH);
                 service = Some(worker);
                 ("http", Table::from_iter([("url".to_owned(), Value::from(url))]).into())

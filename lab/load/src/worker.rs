@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 use vfl_core::types::PartyName;
+use vfl_defense::Policy;
 use vfl_features::stores::DataConfig;
+use vfl_party::computation::release::ServingMode;
 use vfl_server::service::{Limits, Peer, Role, raise_descriptor_limit, shutdown_signal};
 
 use super::bench::credentials;
@@ -34,6 +36,12 @@ pub struct WorkerArgs {
     dir: PathBuf,
     #[arg(long)]
     passive: Option<String>,
+    /// The live policy of a coordinator. Default none.
+    #[arg(long)]
+    policy: Option<Policy>,
+    /// Serve by private releases.
+    #[arg(long)]
+    private: bool,
 }
 
 /// Runs one process until it is ended. Prints its address on standard output first.
@@ -93,8 +101,11 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
                 active_party: None,
                 training: TrainingPolicy::default(),
                 publishing: PublishingPolicy::default(),
-                defenses: Vec::new(),
-                serving: ServingPolicy::default(),
+                defenses: args.policy.map(|policy| policy.defenses).unwrap_or_default(),
+                serving: ServingPolicy {
+                    mode: if args.private { ServingMode::Private } else { ServingMode::Plain },
+                    ..ServingPolicy::default()
+                },
                 release: Default::default(),
                 audit: AuditPolicy::default(),
             };

@@ -1,22 +1,23 @@
 //! Links of a private computation: whole messages of two parties over a stream of bytes.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{
-    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter, DuplexStream, ReadHalf,
-    WriteHalf,
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf, ReadHalf, WriteHalf,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::PollSender;
 use tonic::Status;
 use vfl_mpc::{Link, LinkError};
-use vfl_protocol::Refusal;
-use vfl_protocol::alignment::{Frame, Tunnel};
+use vfl_protocol::alignment::MAX_PIECE_BYTES;
 
 /// The pieces that wait in either direction.
 const WAITING: usize = 8;
@@ -27,40 +28,83 @@ const FIRST: u64 = 1 << 20;
 /// The time limit for sending what is left at the end.
 const LAST: Duration = Duration::from_secs(10);
 
-/// The carrier of one pair's bytes: pieces in the messages of a training's stream.
-pub(super) struct Carrier {
-    tunnel: Tunnel,
-    forward: JoinHandle<()>,
+/// A stream of bytes over the pieces of a computation: what is written leaves with a flush, as
+/// pieces in the messages of a stream.
+pub(super) struct PieceStream<M> {
+    arrivals: mpsc::Receiver<Bytes>,
+    /// What has arrived and is not yet read.
+    rest: Bytes,
+    out: PollSender<Result<M, Status>>,
+    wrap: Box<dyn Fn(Bytes) -> M + Send>,
+    /// What is written and has not left.
+    written: BytesMut,
 }
 
 /// The entry for pieces that came from the other party.
-pub(super) type PieceSender = mpsc::Sender<Result<Frame, Refusal>>;
+pub(super) type PieceSender = mpsc::Sender<Bytes>;
 
 /// Opens a stream of bytes over pieces. `wrap` makes a message for `out` of each piece that is
 /// written; pieces that arrive go to the returned sender.
 pub(super) fn carry<M: Send + 'static>(
     out: mpsc::Sender<Result<M, Status>>,
     wrap: impl Fn(Bytes) -> M + Send + 'static,
-) -> (DuplexStream, PieceSender, Carrier) {
-    let (arrivals, frames) = mpsc::channel(WAITING);
-    let (leaving, mut queue) = mpsc::channel::<Result<Frame, Refusal>>(WAITING);
-    let (stream, tunnel) = Tunnel::open(Box::pin(ReceiverStream::new(frames)), leaving);
-    let forward = tokio::spawn(async move {
-        while let Some(Ok(Frame::Sealed(data))) = queue.recv().await {
-            if out.send(Ok(wrap(data))).await.is_err() {
-                return;
-            }
-        }
-    });
-    (stream, arrivals, Carrier { tunnel, forward })
+) -> (PieceStream<M>, PieceSender) {
+    let (sender, arrivals) = mpsc::channel(WAITING);
+    let stream = PieceStream {
+        arrivals,
+        rest: Bytes::new(),
+        out: PollSender::new(out),
+        wrap: Box::new(wrap),
+        written: BytesMut::new(),
+    };
+    (stream, sender)
 }
 
-impl Carrier {
-    /// Waits until all that was written is handed on. The stream must have been dropped.
-    pub(super) async fn finish(mut self) {
-        self.tunnel.finish().await;
-        drop(self.tunnel);
-        let _ = tokio::time::timeout(LAST, self.forward).await;
+impl<M: Send + 'static> AsyncRead for PieceStream<M> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.rest.is_empty() {
+            match ready!(self.arrivals.poll_recv(cx)) {
+                Some(piece) => self.rest = piece,
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+        let length = self.rest.len().min(buffer.remaining());
+        buffer.put_slice(&self.rest.split_to(length));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<M: Send + 'static> AsyncWrite for PieceStream<M> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.written.len() >= MAX_PIECE_BYTES {
+            ready!(self.as_mut().poll_flush(cx))?;
+        }
+        let length = data.len().min(MAX_PIECE_BYTES - self.written.len());
+        self.written.extend_from_slice(&data[..length]);
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.written.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let closed = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        ready!(self.out.poll_reserve(cx)).map_err(closed)?;
+        let written = self.written.split().freeze();
+        let piece = (self.wrap)(written);
+        Poll::Ready(self.out.send_item(Ok(piece)).map_err(closed))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
     }
 }
 
@@ -168,6 +212,40 @@ mod tests {
 
     async fn receive(mut link: StreamLink) -> (Result<Vec<u8>, LinkError>, StreamLink) {
         tokio::task::spawn_blocking(move || (link.receive(), link)).await.unwrap()
+    }
+
+    /// Bytes of any number arrive over pieces of at most their largest size.
+    #[tokio::test]
+    async fn bytes_arrive_over_pieces() {
+        let (out, mut pieces) = mpsc::channel::<Result<Bytes, Status>>(1);
+        let (mut from, _nothing) = carry(out, |piece| piece);
+        let (back, _none) = mpsc::channel::<Result<Bytes, Status>>(1);
+        let (mut to, arrivals) = carry(back, |piece| piece);
+        let sent: Vec<u8> = (0..3 * MAX_PIECE_BYTES + 5).map(|at| (at % 251) as u8).collect();
+        let written = sent.clone();
+        tokio::spawn(async move {
+            from.write_all(&written).await.unwrap();
+            from.shutdown().await.unwrap();
+        });
+        tokio::spawn(async move {
+            while let Some(Ok(piece)) = pieces.recv().await {
+                assert!((1..=MAX_PIECE_BYTES).contains(&piece.len()));
+                arrivals.send(piece).await.unwrap();
+            }
+        });
+        let mut received = Vec::new();
+        to.read_to_end(&mut received).await.unwrap();
+        assert_eq!(received, sent);
+    }
+
+    /// A party that is gone is an error of the writer.
+    #[tokio::test]
+    async fn a_stream_without_a_receiver_is_broken() {
+        let (out, pieces) = mpsc::channel::<Result<Bytes, Status>>(1);
+        let (mut from, _arrivals) = carry(out, |piece| piece);
+        drop(pieces);
+        from.write_all(&[1]).await.unwrap();
+        assert_eq!(from.flush().await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[tokio::test]

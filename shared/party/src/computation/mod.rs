@@ -14,17 +14,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tonic::Status;
 use vfl_core::types::PartyName;
 use vfl_mpc::{Link, LinkError, MpcError, PartyIndex};
-use vfl_protocol::alignment::Frame;
 use vfl_protocol::training::computation::{ComputationLayout, ComputationPiece};
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_server::service::{Credentials, Duplex, PeerIdentity, Role, SessionEnd, SessionUse, seal};
 
-use links::{Carrier, LinkTasks, PieceSender, StreamLink, carry};
+use links::{LinkTasks, PieceSender, StreamLink, carry};
 use program::{ComputationError, Links};
 pub use program::{ComputationResult, OwnBlock, Program};
 use release::{MaskKeyExchange, ReleaseJob, ReleaseProgram};
@@ -157,7 +155,7 @@ impl Arrivals {
             ));
         };
         // The last bytes of a link that is no longer read do not matter.
-        let _ = sender.send(Ok(Frame::Sealed(piece.data))).await;
+        let _ = sender.send(piece.data).await;
         Ok(())
     }
 }
@@ -166,7 +164,7 @@ impl Arrivals {
 pub struct Channels {
     own: Member,
     places: Places,
-    channels: Vec<(Member, DuplexStream, Carrier)>,
+    channels: Vec<(Member, Box<dyn Duplex>)>,
 }
 
 impl Places {
@@ -202,10 +200,10 @@ impl Places {
             let wrap = wrap.clone();
             let out = out(&peer);
             let out = out.ok_or_else(|| Refusal::internal(format!("no channel to {peer}")))?;
-            let (stream, sender, carrier) =
+            let (stream, sender) =
                 carry(out, move |data| wrap(ComputationPiece { party: party.clone(), data }));
             arrivals.insert(peer.name().cloned(), sender);
-            channels.push((peer, stream, carrier));
+            channels.push((peer, Box::new(stream) as Box<dyn Duplex>));
         }
         Ok((Channels { own, places: self.clone(), channels }, Arrivals(arrivals)))
     }
@@ -216,7 +214,7 @@ struct OpenLinks {
     member: Member,
     places: Places,
     links: Links,
-    tasks: Vec<(LinkTasks, Carrier)>,
+    tasks: Vec<LinkTasks>,
 }
 
 impl Channels {
@@ -267,19 +265,18 @@ impl Channels {
         patience: Duration,
     ) -> Result<OpenLinks, Refusal> {
         let Self { own: member, places, channels } = self;
-        let opened = channels.into_iter().map(|(peer, stream, carrier)| {
+        let opened = channels.into_iter().map(|(peer, stream)| {
             let member = &member;
             async move {
                 let stream = session(credentials, member, &peer, stream).await?;
-                let (link, tasks) = links::open(stream, most, patience);
-                Ok::<_, Refusal>((link, tasks, carrier))
+                Ok::<_, Refusal>(links::open(stream, most, patience))
             }
         });
-        let opened: Vec<(StreamLink, LinkTasks, Carrier)> = try_join_all(opened).await?;
+        let opened: Vec<(StreamLink, LinkTasks)> = try_join_all(opened).await?;
         let (mut links, mut tasks) = (Vec::with_capacity(opened.len()), Vec::new());
-        for (link, task, carrier) in opened {
+        for (link, task) in opened {
             links.push(Box::new(link) as Box<dyn Link>);
-            tasks.push((task, carrier));
+            tasks.push(task);
         }
         let (party, _) = places.peers(&member);
         let links = match party {
@@ -301,17 +298,13 @@ impl Channels {
 async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ComputationError> + Send + 'static,
     places: &Places,
-    tasks: Vec<(LinkTasks, Carrier)>,
+    tasks: Vec<LinkTasks>,
 ) -> Result<T, Refusal> {
     let computed = tokio::task::spawn_blocking(work)
         .await
         .map_err(|_| Refusal::internal("the private computation failed"))?;
     let computed = computed.map_err(|error| refusal(&error, places))?;
-    join_all(tasks.into_iter().map(|(tasks, carrier)| async move {
-        tasks.finish().await;
-        carrier.finish().await;
-    }))
-    .await;
+    join_all(tasks.into_iter().map(LinkTasks::finish)).await;
     Ok(computed)
 }
 
@@ -325,10 +318,10 @@ async fn session(
     credentials: &Credentials,
     own: &Member,
     peer: &Member,
-    stream: DuplexStream,
+    stream: Box<dyn Duplex>,
 ) -> Result<Box<dyn Duplex>, Refusal> {
     let (role, name) = match (own, peer) {
-        (Member::Coordinator, _) | (_, Member::Coordinator) => return Ok(Box::new(stream)),
+        (Member::Coordinator, _) | (_, Member::Coordinator) => return Ok(stream),
         (_, Member::Active(name)) => (Role::ActiveParty, name),
         (_, Member::Passive(name)) => (Role::PassiveParty, name),
     };
