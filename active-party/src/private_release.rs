@@ -113,16 +113,28 @@ impl PrivateReleases {
             request_id: request_id.to_owned(),
             answer,
         };
-        let session = self.session(coordinator, version, k).await?;
+        let mut used = None;
         let asked = async {
             let lost = || Refusal::unavailable("the session of private releases has ended");
-            session.questions.send(question).await.map_err(|_| lost())?;
-            answered.await.map_err(|_| lost())?
+            let mut question = question;
+            // A session that ended while nobody asked has not taken the question: a new one is
+            // opened once.
+            for _ in 0..2 {
+                let session = used.insert(self.session(coordinator, version, k).await?);
+                match session.questions.send(question).await {
+                    Ok(()) => return answered.await.map_err(|_| lost())?,
+                    Err(mpsc::error::SendError(back)) => question = back,
+                }
+            }
+            Err(lost())
         };
-        match tokio::time::timeout(self.timeout, asked).await {
+        let asked = tokio::time::timeout(self.timeout, asked).await;
+        match asked {
             Ok(answer) => answer,
             Err(_) => {
-                self.forget(&session).await;
+                if let Some(session) = used {
+                    self.forget(&session);
+                }
                 let (who, ms) = (coordinator.peer(), self.timeout.as_millis());
                 let message = format!("{who} did not answer in {ms} ms");
                 Err(Refusal::new(RefusalKind::DeadlineExceeded, message))
@@ -138,9 +150,8 @@ impl PrivateReleases {
         k: usize,
     ) -> Result<OpenSession, Refusal> {
         let mut slot = self.session.lock().await;
-        let open = slot.as_ref().filter(|open| {
-            open.version == *version && !open.questions.is_closed()
-        });
+        let open =
+            slot.as_ref().filter(|open| open.version == *version && !open.questions.is_closed());
         if let Some(open) = open {
             return Ok(open.clone());
         }
@@ -152,8 +163,9 @@ impl PrivateReleases {
     }
 
     /// Leaves a session that does not answer: the next request opens another one.
-    async fn forget(&self, session: &OpenSession) {
-        let mut slot = self.session.lock().await;
+    fn forget(&self, session: &OpenSession) {
+        // Whoever holds the lock opens another one.
+        let Ok(mut slot) = self.session.try_lock() else { return };
         if slot.as_ref().is_some_and(|open| open.questions.same_channel(&session.questions)) {
             *slot = None;
         }

@@ -16,8 +16,8 @@ use vfl_state::blocking::heavy;
 use vfl_state::{ShareStore, StoredShare};
 
 use crate::client::Coordinator;
-use crate::private_release::PrivateReleases;
 pub use crate::model_description::ModelDescription;
+use crate::private_release::PrivateReleases;
 
 /// The active party as a client of the coordinator.
 #[derive(Debug)]

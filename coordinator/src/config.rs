@@ -368,6 +368,14 @@ impl Settings {
             ("[release] to_active_party", format!("{:?}", self.release.to_active_party)),
             ("[[passive_parties]]", parties),
             ("active_party", active.to_owned()),
+            (
+                "[training] computing_party",
+                self.training
+                    .computing_party
+                    .as_ref()
+                    .map_or("the first", PartyName::as_str)
+                    .into(),
+            ),
             ("[training] allowed", self.training.allowed.to_string()),
             ("[publishing] allowed", self.publishing.allowed.to_string()),
             ("[audit]", self.audit.words()),
@@ -418,9 +426,12 @@ impl Settings {
         let policy = Policy { defenses: v.defense.clone(), ..Policy::default() };
         v.serving.within(&v.budget).check_bits(&policy, 2).map_err(|e| file.error(e))?;
         if v.serving.mode == ServingMode::Private {
-            let ranks = if PrivateRelease::takes_rank_scores(&policy) { &[0.0; 2][..] } else { &[] };
+            let ranks =
+                if PrivateRelease::takes_rank_scores(&policy) { &[0.0; 2][..] } else { &[] };
             let release = PrivateRelease::of(&policy, ranks);
-            release.map_err(|e| file.error(format!("[defense] under `mode = \"private\"` in [serving]: {e}")))?;
+            release.map_err(|e| {
+                file.error(format!("[defense] under `mode = \"private\"` in [serving]: {e}"))
+            })?;
         }
         if !v.ledger.kept && v.budget != Budgets::default() {
             return Err(file.error(

@@ -6,8 +6,8 @@ use vfl_core::unhex;
 
 use crate::ledger::{LedgerConfig, LedgerError, secret_fingerprint};
 use vfl_defense::NoiseSecret;
-pub use vfl_state::secret_file::SecretFileError;
 use vfl_state::secret_file;
+pub use vfl_state::secret_file::SecretFileError;
 use vfl_state::state_file::StateFile;
 
 /// The environment variable that holds the secret instead of the file: 64 hexadecimal digits.

@@ -193,7 +193,8 @@ pub async fn run(
     let imports =
         Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });
     let tracer = traces.tracer();
-    let service = |stop| Service { engine: engine.clone(), tracer, driver, imports, relay, private, stop };
+    let service =
+        |stop| Service { engine: engine.clone(), tracer, driver, imports, relay, private, stop };
     let routes = |stop| {
         Routes::new(
             CoordinatorServer::new(service(stop))

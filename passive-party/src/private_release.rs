@@ -1,7 +1,7 @@
 //! This party's part in sessions of private releases: it shares the logits of its records, and no
 //! other party sees one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,13 +9,14 @@ use std::time::Instant;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use tonic::Status;
 use vfl_core::types::{RecordIds, RowStatus};
-use vfl_mpc::{MaskKey, encode_logits};
+use vfl_mpc::{MaskKey, TAG_WORDS, encode_logits};
+use vfl_party::computation::Member;
 use vfl_party::computation::release::{
     MOST_RECORDS, MaskKeyExchange, PATIENCE, ReleaseInput, ReleaseJob, ReleaseProgram, ServingMode,
 };
-use vfl_party::computation::Member;
 use vfl_protocol::private_release::{
     MOST_UNANSWERED, ReleaseCommand, ReleaseReply, RequestRows, SessionTerms,
 };
@@ -60,6 +61,8 @@ struct SessionState {
     program: ReleaseProgram,
     /// The key of masks, at the party that computes.
     key: Option<MaskKey>,
+    /// The requests whose records are looked up.
+    looking: HashSet<u64>,
     prepared: HashMap<u64, Prepared>,
     jobs: std::sync::mpsc::Sender<ReleaseJob>,
 }
@@ -121,14 +124,14 @@ impl PrivateReleases {
         let reply = |reply: ReleaseReply| {
             let replies = replies.clone();
             async move {
-                let sent = replies.send(Ok(reply.into())).await;
-                sent.map_err(|_| Refusal::unavailable(format!("{coordinator} went away")))
+                let sent = timeout(PATIENCE, replies.send(Ok(reply.into()))).await;
+                let gone = || Refusal::unavailable(format!("{coordinator} went away"));
+                sent.map_err(|_| gone())?.map_err(|_| gone())
             }
         };
         reply(ReleaseReply::Consent).await?;
         let wrap = |piece| ReleaseReply::Piece(piece).into();
-        let (channels, arrivals) =
-            ReleaseProgram::places(&terms).channels(own, &replies, wrap)?;
+        let (channels, arrivals) = ReleaseProgram::places(&terms).channels(own, &replies, wrap)?;
         let (jobs, queue) = std::sync::mpsc::channel();
         let work = channels.release(&self.credentials, program.clone(), exchange, PATIENCE, queue);
         let mut work = std::pin::pin!(work);
@@ -137,6 +140,7 @@ impl PrivateReleases {
             terms: Arc::new(terms),
             program,
             key,
+            looking: HashSet::new(),
             prepared: HashMap::new(),
             jobs,
         };
@@ -150,19 +154,24 @@ impl PrivateReleases {
                     };
                 }
                 Some((number, prepared)) = lookups.next() => {
-                    let rows = state.keep(number, prepared);
-                    reply(ReleaseReply::Held { number, rows }).await?;
+                    // A request that was refused meanwhile is not due any more.
+                    if state.looking.remove(&number) {
+                        let rows = state.keep(number, prepared);
+                        reply(ReleaseReply::Held { number, rows }).await?;
+                    }
                 }
                 command = next(coordinator, &mut commands) => match command? {
                     None => return Ok(()),
-                    Some(ReleaseCommand::LookUp { number, ids }) => {
+                    Some(ReleaseCommand::LookUp { number, ids, tags }) => {
                         if lookups.len() + state.prepared.len() >= MOST_UNANSWERED {
                             return Err(Refusal::invalid("the session has too many requests"));
                         }
-                        lookups.push(state.look_up(number, ids));
+                        state.looking.insert(number);
+                        lookups.push(state.look_up(number, ids, tags));
                     }
                     Some(ReleaseCommand::Compute(requests)) => state.compute(&requests)?,
                     Some(ReleaseCommand::Refused { number, .. }) => {
+                        state.looking.remove(&number);
                         state.prepared.remove(&number);
                     }
                     Some(ReleaseCommand::Piece(piece)) => arrivals.deliver(piece).await?,
@@ -195,7 +204,9 @@ impl PrivateReleases {
         }
         let width = self.logits.share(version)?.model().spec().width() as usize;
         if width != *classes {
-            let message = format!("this party's outputs are {width} numbers, the model has {classes} classes");
+            let message = format!(
+                "this party's outputs are {width} numbers, the model has {classes} classes"
+            );
             return Err(Refusal::precondition(message));
         }
         Ok(())
@@ -210,10 +221,12 @@ impl PrivateReleases {
         let secret = secret.map_err(|error| {
             let away = matches!(&error, SecretFileError::File(error) if error.away());
             tracing::error!(%error, "the secret of masks cannot be used");
-            Refusal::own_state(away, "the secret of masks cannot be read; the passive party's log says why")
+            Refusal::own_state(
+                away,
+                "the secret of masks cannot be read; the passive party's log says why",
+            )
         })?;
-        let parts =
-            [terms.active_party.as_str().as_bytes(), terms.passive_fingerprint.as_bytes()];
+        let parts = [terms.active_party.as_str().as_bytes(), terms.passive_fingerprint.as_bytes()];
         Ok(MaskKey::derive(&secret, &parts))
     }
 }
@@ -222,7 +235,7 @@ type Lookup = Pin<Box<dyn Future<Output = (u64, Result<Prepared, Refusal>)> + Se
 
 impl SessionState {
     /// Computes this party's logits of records, on a task of its own.
-    fn look_up(&self, number: u64, ids: RecordIds) -> Lookup {
+    fn look_up(&self, number: u64, ids: RecordIds, tags: Vec<u64>) -> Lookup {
         let (releases, terms) = (self.releases.clone(), self.terms.clone());
         let (program, key) = (self.program.clone(), self.key.clone());
         let prepared = own_task(async move {
@@ -238,12 +251,19 @@ impl SessionState {
                 // The value is this party's own, and is told to nobody.
                 Refusal::precondition("a logit is too large for a private release")
             })?;
-            let masks = key.map(|key| match held.len() == request.ids.len() {
-                true => program.masks(&key, &request.ids),
-                false => program.masks(&key, &request.ids.select(&held)),
-            });
+            let masks = match key {
+                Some(_) if tags.len() != TAG_WORDS * request.ids.len() => {
+                    return Err(Refusal::invalid("`tags` has not two words for each record"));
+                }
+                Some(key) => {
+                    let of_held = |at: &usize| &tags[TAG_WORDS * at..TAG_WORDS * (at + 1)];
+                    let tags: Vec<u64> = held.iter().flat_map(of_held).copied().collect();
+                    program.masks(&key, &request.ids.select(&held), &tags)
+                }
+                None => Vec::new(),
+            };
             releases.predictions.answered(&answer.status, began.elapsed());
-            let input = ReleaseInput { own, masks: masks.unwrap_or_default(), masked: Vec::new() };
+            let input = ReleaseInput { own, masks, masked: Vec::new() };
             Ok(Prepared { ids: request.ids.len(), held, input })
         });
         Box::pin(async move { (number, prepared.await.and_then(|prepared| prepared)) })
@@ -272,8 +292,7 @@ impl SessionState {
             }
             let chosen = RowStatus::positions_ok(status);
             let places = chosen.iter().map(|at| prepared.held.binary_search(at));
-            let places: Vec<usize> =
-                places.collect::<Result<_, _>>().map_err(|_| wrong())?;
+            let places: Vec<usize> = places.collect::<Result<_, _>>().map_err(|_| wrong())?;
             input.extend(&prepared.input, &places, self.program.classes());
             records += places.len();
         }

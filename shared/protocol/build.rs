@@ -40,8 +40,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed={}", root.display());
-    let files = ["common", "alignment", "private_release", "coordinator", "passive_party", "active_party"]
-        .map(|name| format!("vfl/v1/{name}.proto"));
+    let files =
+        ["common", "alignment", "private_release", "coordinator", "passive_party", "active_party"]
+            .map(|name| format!("vfl/v1/{name}.proto"));
     let own = protox::compile(files, [&root])?;
     for (message, fields) in BY_HAND {
         let files = own.file.iter().flat_map(|file| &file.message_type);
@@ -76,6 +77,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".vfl.v1.ComputationPiece")
         .bytes(".vfl.v1.PrivateReleaseRequest")
         .bytes(".vfl.v1.PrivateReleaseSession")
+        .bytes(".vfl.v1.RowsLookUp")
         .compile_fds(own)?;
     tonic_prost_build::configure()
         .codec_path("crate::FlatCodec")

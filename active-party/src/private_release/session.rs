@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt};
@@ -16,7 +16,8 @@ use vfl_party::computation::release::{
 };
 use vfl_party::computation::{Arrivals, Member};
 use vfl_protocol::private_release::{
-    MOST_UNANSWERED, MaskedRequest, ReleaseCommand, ReleaseReply, RequestRows, SessionTerms,
+    MOST_UNANSWERED, MOST_UNANSWERED_RECORDS, MaskedRequest, ReleaseCommand, ReleaseReply,
+    RequestRows, SessionTerms, TAG_WORDS, write_numbers,
 };
 use vfl_protocol::{Refusal, RefusalKind, WireError, pb};
 use vfl_server::service::Credentials;
@@ -24,17 +25,21 @@ use vfl_server::service::Credentials;
 use super::{Question, WAITING};
 use crate::client::Coordinator;
 
+/// The time after which a session that does not answer a request is given up.
+const LONGEST: Duration = Duration::from_secs(60);
 /// The time in which the coordinator says why a computation ended.
 const REASON: Duration = Duration::from_secs(5);
 
 type Answer = oneshot::Sender<Result<(Vec<RowStatus>, ReleasedScores), Refusal>>;
-type Computed = Pin<Box<dyn Future<Output = Option<(Vec<(Vec<RowStatus>, Answer)>, ReleasedScores)>> + Send>>;
+/// The number of a group, and what was released.
+type Computed = Pin<Box<dyn Future<Output = (u64, Option<ReleasedScores>)> + Send>>;
 
 /// A request that is not answered yet.
 struct Pending {
     /// This party's logits, of all records of the request.
     input: ReleaseInput,
     records: usize,
+    sent: Instant,
     answer: Answer,
 }
 
@@ -61,8 +66,9 @@ impl Conversation {
     }
 
     async fn reply(&self, reply: ReleaseReply) -> Result<(), Refusal> {
-        let sent = self.replies.send(Ok(reply.into())).await;
-        sent.map_err(|_| Refusal::unavailable(format!("{} went away", self.coordinator.peer())))
+        let sent = tokio::time::timeout(PATIENCE, self.replies.send(Ok(reply.into()))).await;
+        let gone = || Refusal::unavailable(format!("{} went away", self.coordinator.peer()));
+        sent.map_err(|_| gone())?.map_err(|_| gone())
     }
 }
 
@@ -125,13 +131,17 @@ struct Session {
     questions: mpsc::Receiver<Question>,
     pending: HashMap<u64, Pending>,
     last: u64,
+    /// The requests that are computed, by the number of their group.
+    computing: HashMap<u64, Vec<(Vec<RowStatus>, Answer)>>,
+    groups: u64,
     /// The receiver of the news that the session is open, or why it is not.
     ready: Option<oneshot::Sender<Result<(), Refusal>>>,
 }
 
 impl Session {
     fn new(terms: SessionTerms, questions: mpsc::Receiver<Question>) -> Self {
-        Self { terms, questions, pending: HashMap::new(), last: 0, ready: None }
+        let (pending, computing) = (HashMap::new(), HashMap::new());
+        Self { terms, questions, pending, last: 0, computing, groups: 0, ready: None }
     }
 
     /// Serves the session until nobody asks any more.
@@ -150,15 +160,17 @@ impl Session {
         let (jobs, queue) = std::sync::mpsc::channel();
         let (wanted, key) = oneshot::channel();
         let exchange = MaskKeyExchange::Wanted(wanted);
-        let work =
-            channels.release(credentials, (*program).clone(), exchange, PATIENCE, queue);
+        let work = channels.release(credentials, (*program).clone(), exchange, PATIENCE, queue);
         let mut work = std::pin::pin!(work);
         // No key after this one is due.
         let mut coming = std::pin::pin!(key.fuse());
         let mut key: Option<MaskKey> = None;
         let mut computed: FuturesUnordered<Computed> = FuturesUnordered::new();
+        let mut clock = tokio::time::interval(Duration::from_secs(1));
         loop {
-            let may_ask = key.is_some() && self.pending.len() + computed.len() < MOST_UNANSWERED;
+            let may_ask = key.is_some()
+                && self.pending.len() + computed.len() < MOST_UNANSWERED
+                && self.records() < MOST_UNANSWERED_RECORDS;
             tokio::select! {
                 ended = &mut work => {
                     return Err(match ended {
@@ -179,12 +191,28 @@ impl Session {
                 command = talk.next() => {
                     computed.extend(self.obey(command?, &program, &arrivals, &jobs).await?);
                 }
+                _ = clock.tick() => {
+                    if self.pending.values().any(|pending| pending.sent.elapsed() > LONGEST) {
+                        let who = talk.coordinator.peer();
+                        let message = format!("{who} did not answer in {} s", LONGEST.as_secs());
+                        return Err(Refusal::new(RefusalKind::DeadlineExceeded, message));
+                    }
+                }
                 Some(group) = computed.next() => {
-                    let Some((answers, released)) = group else { continue };
-                    hand_out(answers, &released);
+                    // Without a release, the end of the computation says why.
+                    if let (number, Some(released)) = group
+                        && let Some(answers) = self.computing.remove(&number)
+                    {
+                        hand_out(answers, &released);
+                    }
                 }
             }
         }
+    }
+
+    /// Returns the number of records that are not answered yet.
+    fn records(&self) -> usize {
+        self.pending.values().map(|pending| pending.records).sum()
     }
 
     /// Sends a question under its masks.
@@ -202,21 +230,26 @@ impl Session {
         let logits = match encode_logits(logits.matrix().as_slice()) {
             Ok(logits) if logits.len() == program.classes() * ids.len() => logits,
             wrong => {
-                let why = wrong.err().map_or("another number of them".to_owned(), |e| e.to_string());
+                let why =
+                    wrong.err().map_or("another number of them".to_owned(), |e| e.to_string());
                 let message = format!("this party's logits do not fit a private release: {why}");
                 let _ = answer.send(Err(Refusal::precondition(message)));
                 return Ok(());
             }
         };
-        let masks = program.masks(key, &ids);
+        let tags = program.tags(key, &ids, &logits);
+        let masks = program.masks(key, &ids, &tags);
         let less = |(logit, mask): (&u64, &u64)| logit.wrapping_sub(*mask);
         let masked: Vec<u64> = logits.iter().zip(&masks).map(less).collect();
-        let bytes: Vec<u8> = masked.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let of_records = masked.chunks_exact(program.classes()).zip(tags.chunks_exact(TAG_WORDS));
+        let numbers = of_records.flat_map(|(masked, tag)| masked.iter().chain(tag)).copied();
+        let masked_logits = write_numbers(&numbers.collect::<Vec<_>>());
         self.last += 1;
         let (number, records) = (self.last, ids.len());
         let input = ReleaseInput { masks, masked, own: Vec::new() };
-        self.pending.insert(number, Pending { input, records, answer });
-        let request = MaskedRequest { number, ids, masked: bytes.into(), request_id };
+        let sent = Instant::now();
+        self.pending.insert(number, Pending { input, records, sent, answer });
+        let request = MaskedRequest { number, ids, masked: masked_logits, request_id };
         talk.reply(ReleaseReply::Request(request)).await
     }
 
@@ -238,14 +271,12 @@ impl Session {
                 Ok(None)
             }
             ReleaseCommand::Compute(requests) => {
-                let group = self.group(program, requests)?;
-                let Some((job, answers, done)) = group else { return Ok(None) };
-                jobs.send(job)
-                    .map_err(|_| Refusal::internal("the private computation has ended"))?;
-                Ok(Some(Box::pin(async move {
-                    let released = done.await.ok().flatten();
-                    released.map(|released| (answers, released))
-                })))
+                let Some(records) = self.gather(program, requests)? else { return Ok(None) };
+                let (number, (records, input)) = (self.groups, records);
+                let (done, receiver) = oneshot::channel();
+                // Where the computation has ended, it says why itself.
+                let _ = jobs.send(ReleaseJob { records, input, done });
+                Ok(Some(Box::pin(async move { (number, receiver.await.ok().flatten()) })))
             }
             ReleaseCommand::Begin(_) | ReleaseCommand::LookUp { .. } => {
                 Err(Refusal::internal("the coordinator sent a command that is not due"))
@@ -253,20 +284,13 @@ impl Session {
         }
     }
 
-    /// Gathers the requests that are computed together; `None` if none of their records is.
-    #[allow(clippy::type_complexity)]
-    fn group(
+    /// Gathers the requests that are computed together. Returns the number of their records that
+    /// are computed, and what this party knows of these; `None` if there are none.
+    fn gather(
         &mut self,
         program: &ReleaseProgram,
         requests: Vec<RequestRows>,
-    ) -> Result<
-        Option<(
-            ReleaseJob,
-            Vec<(Vec<RowStatus>, Answer)>,
-            oneshot::Receiver<Option<ReleasedScores>>,
-        )>,
-        Refusal,
-    > {
+    ) -> Result<Option<(usize, ReleaseInput)>, Refusal> {
         let k = program.classes();
         let (mut records, mut input, mut answers) = (0, ReleaseInput::default(), Vec::new());
         for RequestRows { number, status } in requests {
@@ -286,8 +310,9 @@ impl Session {
             hand_out(answers, &program.release().empty(k));
             return Ok(None);
         }
-        let (done, receiver) = oneshot::channel();
-        Ok(Some((ReleaseJob { records, input, done }, answers, receiver)))
+        self.groups += 1;
+        self.computing.insert(self.groups, answers);
+        Ok(Some((records, input)))
     }
 
     /// Tells all that wait why the session has ended.
@@ -296,8 +321,10 @@ impl Session {
             let _ = ready.send(Err(refusal.clone()));
         }
         self.questions.close();
-        for (_, pending) in self.pending.drain() {
-            let _ = pending.answer.send(Err(refusal.clone()));
+        let pending = self.pending.drain().map(|(_, pending)| pending.answer);
+        let computing = self.computing.drain().flat_map(|(_, answers)| answers);
+        for answer in pending.chain(computing.map(|(_, answer)| answer)) {
+            let _ = answer.send(Err(refusal.clone()));
         }
         while let Ok(question) = self.questions.try_recv() {
             let _ = question.answer.send(Err(refusal.clone()));

@@ -8,7 +8,7 @@ use vfl_core::hex;
 use vfl_core::types::{Logits, ModelVersion, PartyName, RowStatus};
 use vfl_party::computation::release::{PrivateRelease, ServingMode};
 use vfl_protocol::Refusal;
-use vfl_protocol::private_release::MaskedRequest;
+use vfl_protocol::private_release::{MaskedRequest, TAG_WORDS};
 use vfl_server::service::PeerIdentity;
 
 use super::Engine;
@@ -56,7 +56,8 @@ impl Engine {
         self.check_parties(model)?;
         Self::check_owner(model, caller)?;
         let k = model.classes();
-        let sums = model.head.top().is_none() && model.head.widths().iter().all(|width| *width == k);
+        let sums =
+            model.head.top().is_none() && model.head.widths().iter().all(|width| *width == k);
         if !sums {
             return Err(Refusal::precondition(
                 "private releases are of models whose outputs are added (`sum`); this one has a top model, which sees embeddings: \
@@ -98,14 +99,14 @@ impl Engine {
         model: &PublishedModel,
         policy: &ReadyPolicy,
         request: &MaskedRequest,
-        masked: &[u64],
+        numbers: &[u64],
     ) -> Result<Batch, Refusal> {
         let version = &model.manifest.version;
         self.model_named(version).await?;
         let mut batch = Batch::new(request.ids.clone());
         self.keep_training_records(model, &mut batch);
         let shares = match self.account.kept() {
-            true => hashes_of_numbers(&self.share_key, masked, model.classes()),
+            true => hashes_of_numbers(&self.share_key, numbers, model.classes() + TAG_WORDS),
             false => Vec::new(),
         };
         // Masked logits cannot be compared with plain ones: in the ledger and its budgets, the

@@ -3,7 +3,8 @@
 
 mod session;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rand::Rng;
@@ -13,9 +14,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use vfl_core::types::PartyName;
 use vfl_party::computation::release::ServingMode;
-use vfl_protocol::private_release::{
-    ReleaseCommand, ReleaseReply, SESSION_BYTES, SessionTerms,
-};
+use vfl_protocol::private_release::{ReleaseCommand, ReleaseReply, SESSION_BYTES, SessionTerms};
 use vfl_protocol::training::computation::ComputationLayout;
 use vfl_protocol::{Refusal, RefusalKind, pb, peer_failure};
 use vfl_server::service::{Credentials, PeerIdentity};
@@ -25,7 +24,12 @@ use crate::client::PassiveParty;
 use crate::engine::{Engine, private_fingerprint};
 
 /// The most open sessions: each has a thread at every party.
-const MOST_SESSIONS: usize = 32;
+const MOST_SESSIONS: usize = 8;
+
+/// The most times that a request of one name is computed.
+const MOST_TRIES: u32 = 5;
+/// The most names of requests that are remembered.
+const REMEMBERED: usize = 1 << 16;
 
 /// The channel for commands to a party.
 pub(crate) type CommandSender = mpsc::Sender<Result<pb::PrivateReleaseCommand, Status>>;
@@ -38,6 +42,39 @@ pub(crate) struct PrivateReleases {
     computing: Option<PartyName>,
     timeout: Duration,
     places: Semaphore,
+    tries: Arc<Tries>,
+}
+
+/// The number of times that each named request came: the ledger takes a request that comes again
+/// for the same one, at no cost, but it is computed anew.
+#[derive(Default)]
+struct Tries(Mutex<HashMap<String, u32>>);
+
+impl Tries {
+    /// Takes note of one more try.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED after [`MOST_TRIES`].
+    fn one_more(&self, request_id: &str) -> Result<(), Refusal> {
+        if request_id.is_empty() {
+            return Ok(());
+        }
+        let mut tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if tries.len() >= REMEMBERED {
+            tries.clear();
+        }
+        let count = tries.entry(request_id.to_owned()).or_default();
+        *count += 1;
+        match *count > MOST_TRIES {
+            true => Err(Refusal::new(
+                RefusalKind::ResourceExhausted,
+                format!(
+                    "a request is computed at most {MOST_TRIES} times; give it another id, at its cost"
+                ),
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 /// A party of a session: its name, and the channel for commands to it.
@@ -46,16 +83,20 @@ struct Party {
     /// The party in words, such as "passive party `p`".
     who: String,
     commands: CommandSender,
+    /// The time in which it must read a command.
+    timeout: Duration,
 }
 
 impl Party {
     /// Sends a command.
     ///
     /// # Errors
-    /// UNAVAILABLE if the party no longer listens.
+    /// UNAVAILABLE if the party no longer listens, DEADLINE_EXCEEDED if it does not read.
     async fn send(&self, command: ReleaseCommand) -> Result<(), Refusal> {
-        let sent = self.commands.send(Ok(command.into())).await;
-        sent.map_err(|_| Refusal::unavailable(format!("{} went away", self.who)))
+        let sent = self.commands.send(Ok(command.into()));
+        let sent = tokio::time::timeout(self.timeout, sent).await;
+        sent.map_err(|_| late(&self.who, self.timeout))?
+            .map_err(|_| Refusal::unavailable(format!("{} went away", self.who)))
     }
 }
 
@@ -67,7 +108,7 @@ impl PrivateReleases {
         timeout: Duration,
     ) -> Self {
         let places = Semaphore::new(MOST_SESSIONS);
-        Self { engine, credentials, computing, timeout, places }
+        Self { engine, credentials, computing, timeout, places, tries: Arc::default() }
     }
 
     /// Serves one session until the active party ends it.
@@ -83,10 +124,6 @@ impl PrivateReleases {
         commands: CommandSender,
     ) -> Result<(), Refusal> {
         self.engine.check_mode(ServingMode::Private)?;
-        let _place = self.places.try_acquire().map_err(|_| {
-            let message = format!("{MOST_SESSIONS} sessions of private releases are open; close one");
-            Refusal::new(RefusalKind::ResourceExhausted, message)
-        })?;
         let mut replies: Replies = Box::pin(replies);
         let opened = tokio::time::timeout(self.timeout, replies.next()).await;
         let version = match opened.map_err(|_| late(&caller.words(), self.timeout))? {
@@ -99,6 +136,12 @@ impl PrivateReleases {
         };
         let model = self.engine.model_named(&version).await?;
         let (policy, rank_scores) = self.engine.private_policy(caller, &model).await?;
+        // Only the model's own active party comes so far.
+        let _place = self.places.try_acquire().map_err(|_| {
+            let message =
+                format!("{MOST_SESSIONS} sessions of private releases are open; close one");
+            Refusal::new(RefusalKind::ResourceExhausted, message)
+        })?;
         let passive: Vec<PartyName> =
             self.engine.passive.iter().map(|party| party.peer().name.clone()).collect();
         let computing = self.computing.clone().or_else(|| passive.first().cloned());
@@ -116,7 +159,8 @@ impl PrivateReleases {
             rank_scores,
             passive_fingerprint: private_fingerprint(&model),
         };
-        let mut parties = vec![Party { name: caller.name().clone(), who: caller.words(), commands }];
+        let (name, who) = (caller.name().clone(), caller.words());
+        let mut parties = vec![Party { name, who, commands, timeout: self.timeout }];
         let mut streams = Vec::with_capacity(self.engine.passive.len());
         for party in &self.engine.passive {
             let (party, stream) = self.invite(party, &terms).await?;
@@ -132,6 +176,7 @@ impl PrivateReleases {
             terms: &terms,
             parties: &parties,
             timeout: self.timeout,
+            tries: &self.tries,
         };
         session.run(&self.credentials, replies, streams).await
     }
@@ -144,7 +189,8 @@ impl PrivateReleases {
     ) -> Result<(Party, Replies), Refusal> {
         let who = party.peer().words();
         let (commands, outgoing) = mpsc::channel::<Result<pb::PrivateReleaseCommand, Status>>(16);
-        let invited = Party { name: party.peer().name.clone(), who: who.clone(), commands };
+        let name = party.peer().name.clone();
+        let invited = Party { name, who: who.clone(), commands, timeout: self.timeout };
         invited.send(ReleaseCommand::Begin(Box::new(terms.clone()))).await?;
         let opened = tokio::time::timeout(self.timeout, async {
             let outgoing = ReceiverStream::new(outgoing).filter_map(Result::ok);
@@ -159,7 +205,7 @@ impl PrivateReleases {
         let first = first.ok_or_else(|| Refusal::unavailable(format!("{who} went away")))?;
         match ReleaseReply::try_from(first) {
             Ok(ReleaseReply::Consent) => Ok((invited, Box::pin(replies))),
-            _ => Err(Refusal::invalid(format!("{who} did not consent to the session"))),
+            _ => Err(Refusal::internal(format!("{who} did not consent to the session"))),
         }
     }
 }

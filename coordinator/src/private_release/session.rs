@@ -16,13 +16,14 @@ use vfl_party::computation::release::{
     MOST_RECORDS, MaskKeyExchange, PATIENCE, ReleaseInput, ReleaseJob, ReleaseProgram,
 };
 use vfl_protocol::private_release::{
-    MOST_UNANSWERED, MaskedRequest, ReleaseCommand, ReleaseReply, RequestRows, SessionTerms,
+    MOST_UNANSWERED, MOST_UNANSWERED_RECORDS, MaskedRequest, ReleaseCommand, ReleaseReply,
+    RequestRows, SessionTerms, TAG_WORDS,
 };
 use vfl_protocol::training::computation::ComputationPiece;
-use vfl_protocol::{Refusal, WireError, pb, peer_failure};
+use vfl_protocol::{Refusal, RefusalKind, WireError, pb, peer_failure};
 use vfl_server::service::{Credentials, own_task};
 
-use super::{Party, late};
+use super::{Party, Tries, late};
 use crate::engine::{Batch, Engine};
 use crate::policy::ReadyPolicy;
 use crate::registry::PublishedModel;
@@ -48,6 +49,7 @@ pub(super) struct Session<'a> {
     /// The active party, then the passive ones.
     pub(super) parties: &'a [Party],
     pub(super) timeout: Duration,
+    pub(super) tries: &'a Arc<Tries>,
 }
 
 /// A request on its way.
@@ -68,13 +70,26 @@ struct Pending {
 #[derive(Default)]
 struct Stages {
     last: u64,
+    /// The records of all requests that are not answered.
+    records: usize,
     deciding: usize,
     looked_up: HashMap<u64, Pending>,
     ready: VecDeque<(u64, Pending)>,
     computing: usize,
 }
 
-type Decision = (u64, Instant, Vec<u64>, Result<Batch, Refusal>);
+/// The number of a request, its number of records, the time at which it came, its numbers, and the
+/// decision.
+type Decision = (u64, usize, Instant, Vec<u64>, Result<Batch, Refusal>);
+impl Stages {
+    /// Takes out a request that the passive parties were asked about.
+    fn leave(&mut self, number: u64) {
+        if let Some(pending) = self.looked_up.remove(&number) {
+            self.records -= pending.batch.ids.len();
+        }
+    }
+}
+
 type Computed = (Vec<(Instant, Vec<RowStatus>)>, bool);
 
 impl Session<'_> {
@@ -140,7 +155,7 @@ impl Session<'_> {
                         }
                     }
                 }
-                _ = clock.tick() => self.check_time(&stages)?,
+                _ = clock.tick() => self.check_time(&mut stages).await?,
             }
             while stages.computing < GROUPS && !stages.ready.is_empty() {
                 let (job, answers, done) = self.gather(&mut stages).await?;
@@ -173,7 +188,9 @@ impl Session<'_> {
     }
 
     fn wrong(&self, place: usize, error: &dyn std::fmt::Display) -> Refusal {
-        Refusal::invalid(format!("{}: {error}", self.parties[place].who))
+        let message = format!("{}: {error}", self.parties[place].who);
+        // The active party is not at fault for what others send.
+        if place == 0 { Refusal::invalid(message) } else { Refusal::internal(message) }
     }
 
     /// Passes on a piece to another data holder.
@@ -182,12 +199,15 @@ impl Session<'_> {
         let receiver = self.parties.iter().enumerate();
         let receiver = receiver.filter(|(place, _)| *place != from);
         let receiver = receiver.map(|(_, to)| to).find(|to| Some(&to.name) == party.as_ref());
-        let receiver = receiver
-            .ok_or_else(|| self.wrong(from, &"its piece is for a party that is not in this session"))?;
+        let receiver = receiver.ok_or_else(|| {
+            self.wrong(from, &"its piece is for a party that is not in this session")
+        })?;
         let party = Some(self.parties[from].name.clone());
-        // A party that no longer listens is told of by its own stream.
-        let _ = receiver.send(ReleaseCommand::Piece(ComputationPiece { party, data })).await;
-        Ok(())
+        match receiver.send(ReleaseCommand::Piece(ComputationPiece { party, data })).await {
+            // A party that no longer listens is told of by its own stream.
+            Err(refusal) if refusal.kind == RefusalKind::Unavailable => Ok(()),
+            sent => sent,
+        }
     }
 
     /// Begins to decide on a request.
@@ -197,53 +217,72 @@ impl Session<'_> {
         request: MaskedRequest,
     ) -> Result<Pin<Box<dyn Future<Output = Decision> + Send>>, Refusal> {
         let unanswered = stages.deciding + stages.looked_up.len() + stages.ready.len();
-        if request.number != stages.last + 1 || unanswered >= MOST_UNANSWERED {
+        let too_many = unanswered >= MOST_UNANSWERED || stages.records >= MOST_UNANSWERED_RECORDS;
+        if request.number != stages.last + 1 || too_many {
             return Err(self.wrong(0, &"its requests are too many, or not numbered one by one"));
         }
         stages.last = request.number;
         stages.deciding += 1;
+        stages.records += request.ids.len();
         let numbers = request.numbers(self.terms.classes).map_err(|e| self.wrong(0, &e))?;
-        let (engine, model, policy) =
-            (self.engine.clone(), self.model.clone(), self.policy.clone());
+        let (engine, model, policy, tries) =
+            (self.engine.clone(), self.model.clone(), self.policy.clone(), self.tries.clone());
         let (party, number, began) =
             (self.terms.active_party.clone(), request.number, Instant::now());
+        let records = request.ids.len();
         Ok(Box::pin(async move {
             let decided = own_task(async move {
                 let n = request.ids.len();
                 if n > MOST_RECORDS {
-                    let message = format!("a private release is of at most {MOST_RECORDS} records, got {n}");
+                    let message =
+                        format!("a private release is of at most {MOST_RECORDS} records, got {n}");
                     return (numbers, Err(Refusal::invalid(message)));
                 }
-                let decided = engine.decide(&party, &model, &policy, &request, &numbers).await;
+                let decided = match tries.one_more(&request.request_id) {
+                    Ok(()) => engine.decide(&party, &model, &policy, &request, &numbers).await,
+                    Err(refusal) => Err(refusal),
+                };
                 (numbers, decided)
             });
             match decided.await {
-                Ok((masked, decided)) => (number, began, masked, decided),
-                Err(refusal) => (number, began, Vec::new(), Err(refusal)),
+                Ok((masked, decided)) => (number, records, began, masked, decided),
+                Err(refusal) => (number, records, began, Vec::new(), Err(refusal)),
             }
         }))
     }
 
     /// Asks the passive parties for the records that are answered, once they are decided on.
     async fn look_up(&self, stages: &mut Stages, decision: Decision) -> Result<(), Refusal> {
-        let (number, began, masked, decided) = decision;
+        let (number, records, began, numbers, decided) = decision;
         stages.deciding -= 1;
         let batch = match decided {
             Ok(batch) => batch,
-            Err(refusal) => return self.refuse(number, refusal, &[]).await,
+            Err(refusal) => {
+                stages.records -= records;
+                return self.refuse(number, refusal, &[]).await;
+            }
         };
         if batch.rows.is_empty() {
+            stages.records -= records;
             return self.nothing(number, batch, began).await;
         }
         let ids: RecordIds = batch.ids.select(&batch.rows);
+        let each = self.terms.classes + TAG_WORDS;
+        let (mut masked, mut tags) = (Vec::with_capacity(numbers.len()), Vec::new());
+        for of_record in numbers.chunks_exact(each) {
+            masked.extend_from_slice(&of_record[..self.terms.classes]);
+        }
+        for row in &batch.rows {
+            tags.extend_from_slice(&numbers[each * row + self.terms.classes..each * (row + 1)]);
+        }
         for party in &self.parties[1..] {
-            party.send(ReleaseCommand::LookUp { number, ids: ids.clone() }).await?;
+            let computes = party.name == self.terms.layout.computing;
+            let tags = if computes { tags.clone() } else { Vec::new() };
+            party.send(ReleaseCommand::LookUp { number, ids: ids.clone(), tags }).await?;
         }
         let (awaited, held) = ((1..self.parties.len()).collect(), vec![true; ids.len()]);
         let asked = Instant::now();
-        stages
-            .looked_up
-            .insert(number, Pending { batch, masked, began, asked, awaited, held });
+        stages.looked_up.insert(number, Pending { batch, masked, began, asked, awaited, held });
         Ok(())
     }
 
@@ -265,7 +304,7 @@ impl Session<'_> {
         let status = match rows {
             Ok(status) => status,
             Err(refusal) => {
-                stages.looked_up.remove(&number);
+                stages.leave(number);
                 let who = &self.parties[place].who;
                 let refusal = Refusal::new(refusal.kind, format!("{who} refused: {refusal}"));
                 return self.refuse(number, refusal, &self.parties[1..]).await;
@@ -284,6 +323,7 @@ impl Session<'_> {
         let held = std::mem::take(&mut pending.held);
         pending.batch.keep_held(&held);
         if pending.batch.rows.is_empty() {
+            stages.records -= pending.batch.ids.len();
             for party in &self.parties[1..] {
                 party.send(ReleaseCommand::Refused { number, reason: None }).await?;
             }
@@ -295,12 +335,7 @@ impl Session<'_> {
     }
 
     /// Tells the active party why a request is not computed, and `others` that it is not.
-    async fn refuse(
-        &self,
-        number: u64,
-        refusal: Refusal,
-        others: &[Party],
-    ) -> Result<(), Refusal> {
+    async fn refuse(&self, number: u64, refusal: Refusal, others: &[Party]) -> Result<(), Refusal> {
         for party in others {
             party.send(ReleaseCommand::Refused { number, reason: None }).await?;
         }
@@ -336,6 +371,7 @@ impl Session<'_> {
                 break;
             }
             records += rows;
+            stages.records -= pending.batch.ids.len();
             let Pending { batch, masked, began, held, .. } = pending;
             let masked = ReleaseInput { masked, ..ReleaseInput::default() };
             input.extend(&masked, &batch.rows, self.terms.classes);
@@ -353,14 +389,19 @@ impl Session<'_> {
         Ok((ReleaseJob { records, input, done }, answers, receiver))
     }
 
-    /// Checks that the passive parties answer in time.
-    fn check_time(&self, stages: &Stages) -> Result<(), Refusal> {
-        let mut pending = stages.looked_up.values();
-        let silent = pending.find(|pending| pending.asked.elapsed() > self.timeout);
-        let Some(place) = silent.and_then(|pending| pending.awaited.first()) else {
-            return Ok(());
-        };
-        Err(late(&self.parties[*place].who, self.timeout))
+    /// Refuses the requests that a passive party has not answered in time.
+    async fn check_time(&self, stages: &mut Stages) -> Result<(), Refusal> {
+        let waited = |pending: &Pending| pending.asked.elapsed() > self.timeout;
+        let silent = stages.looked_up.iter().filter(|(_, pending)| waited(pending));
+        let silent: Vec<(u64, usize)> = silent
+            .filter_map(|(number, pending)| Some((*number, *pending.awaited.first()?)))
+            .collect();
+        for (number, place) in silent {
+            stages.leave(number);
+            let refusal = late(&self.parties[place].who, self.timeout);
+            self.refuse(number, refusal, &self.parties[1..]).await?;
+        }
+        Ok(())
     }
 
     /// Returns why the computation ended: a party that is at fault says so itself, or is gone from

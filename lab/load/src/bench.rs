@@ -107,7 +107,8 @@ impl Bench {
         let passive = Hop::to(passive, delay).await?;
         let address = Some(passive.address());
         let coordinator =
-            Worker::start(program, dir.path(), "coordinator", address, descriptors, options).await?;
+            Worker::start(program, dir.path(), "coordinator", address, descriptors, options)
+                .await?;
         let coordinator = Hop::to(coordinator, delay).await?;
         Ok(Self { dir, ids, version, passive, coordinator, delay, loaded })
     }

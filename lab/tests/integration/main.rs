@@ -13,6 +13,7 @@ mod inference;
 mod informed;
 mod lattice;
 mod ledger;
+mod limited_line;
 mod metrics;
 mod moments;
 mod monitoring;

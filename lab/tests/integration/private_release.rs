@@ -1,20 +1,27 @@
 //! Predictions on secret shares, over sockets: the coordinator sees no logit and no score.
 
+use std::time::{Duration, Instant};
+
 use vfl_coordinator::config::Budgets;
-use vfl_core::types::{ReleasedScores, RowStatus};
+use vfl_core::data::table::{FeatureStore, FeatureTable};
+use vfl_core::types::{FeatureBlock, PartyName, RecordIds, ReleasedScores, RowStatus};
 use vfl_defense::DefenseConfig;
 use vfl_party::computation::release::ServingMode;
 use vfl_passive_party::config::ServingPolicy;
 use vfl_protocol::{pb, read_scores};
 use vfl_server::service::Role;
+use vfl_testbed::deployment::{Deployment, DeploymentSpec};
 
-use super::support::{Trained, coordinator_client, credentials, score, test_ids, trained};
+use super::limited_line::{AtTheLimit, LimitedLine, WHOLE};
+use super::support::{
+    Trained, active_client, coordinator_client, score, spec, test_ids, trained, training_ids,
+};
 
 /// Lets the first passive party compute, as the coordinator chooses.
 fn private() -> ServingPolicy {
     ServingPolicy {
         mode: ServingMode::Private,
-        computing_party: Some(vfl_core::types::PartyName::new("passive-1").unwrap()),
+        computing_party: Some(PartyName::new("passive-1").unwrap()),
         policies: None,
     }
 }
@@ -23,16 +30,24 @@ fn defense(text: &str) -> Vec<DefenseConfig> {
     text.parse::<vfl_defense::Policy>().unwrap().defenses
 }
 
-async fn released(here: &Trained, records: std::ops::Range<usize>) -> (Vec<RowStatus>, ReleasedScores) {
+fn read(answer: &pb::ScoreResponse) -> (Vec<RowStatus>, ReleasedScores) {
+    let (records, classes) = (answer.row_status.len(), answer.class_names.len());
+    read_scores(&answer.row_status, answer.release.as_ref(), records, classes).unwrap()
+}
+
+async fn released(
+    here: &Trained,
+    records: std::ops::Range<usize>,
+) -> (Vec<RowStatus>, ReleasedScores) {
     let ids = test_ids(&here.dataset, records.start, records.end);
-    let answer = score(&here.deployment, &ids).await.unwrap();
-    let k = here.dataset.class_names().len();
-    read_scores(&answer.row_status, answer.release.as_ref(), ids.len(), k).unwrap()
+    read(&score(&here.deployment, &ids).await.unwrap())
 }
 
 fn numbers(released: &ReleasedScores) -> Vec<f64> {
     match released {
-        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => m.iter().copied().collect(),
+        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
+            m.iter().copied().collect()
+        }
         ReleasedScores::Labels { labels, .. } => labels.iter().map(|l| f64::from(*l)).collect(),
         ReleasedScores::Ciphertexts(_) => unreachable!("no policy here encrypts"),
     }
@@ -73,4 +88,212 @@ async fn shares_release_what_the_plain_service_releases() {
         }
         here.deployment.stop().await.unwrap();
     }
+}
+
+/// The table without some records, by their positions, or with other features in the first column.
+fn changed(table: &FeatureTable, without: &[&str], other: Option<&str>) -> FeatureTable {
+    let kept: Vec<usize> = (0..table.ids().len())
+        .filter(|&at| !without.contains(&table.ids().get(at).unwrap()))
+        .collect();
+    let mut block = table.block().matrix().select_columns(&kept);
+    let ids = table.ids().select(&kept);
+    if let Some(at) = other.and_then(|id| ids.iter().position(|of| of == id)) {
+        block[(0, at)] = 1.0 - block[(0, at)] + 1e-9;
+        block[(0, at)] = block[(0, at)].clamp(0.0, 1.0);
+    }
+    let labels = table.labels().map(|all| kept.iter().map(|&at| all[at]).collect());
+    let schema = table.schema().clone();
+    FeatureTable::new(schema, ids, FeatureBlock::new(block).unwrap(), labels).unwrap()
+}
+
+/// Each record has a status of its own: of what a party lacks, of a share that has changed since it
+/// was first asked for, of training records and spent budgets. The others are answered as before.
+#[tokio::test(flavor = "multi_thread")]
+async fn statuses_are_those_of_the_plain_service() {
+    let budgets = Budgets { queries_per_record: Some(2), ..Budgets::UNLIMITED };
+    let here = trained(2, 2, 2).await;
+    let known = test_ids(&here.dataset, 0, 6);
+    let id = |at: usize| known.get(at).unwrap();
+    let trained_on = training_ids(&here.dataset);
+    let asked = RecordIds::new([id(0), "nobody", id(1), id(2), trained_on.get(0).unwrap(), id(3)]);
+    let asked = asked.unwrap();
+    let lacking = |spec: &mut DeploymentSpec| {
+        spec.serving = private();
+        for ((_, table), without) in spec.tables.passive.iter_mut().zip([id(1), id(2)]) {
+            *table = changed(table, &[without], None);
+        }
+    };
+    let here = here.with_budgets(budgets, lacking).await;
+    use RowStatus::{BudgetSpent, NotFound, Ok, ShareChanged, TrainingRecord};
+    let (status, first) = read(&score(&here.deployment, &asked).await.unwrap());
+    assert_eq!(status, [Ok, NotFound, NotFound, NotFound, TrainingRecord, Ok]);
+    assert_eq!(first.records(), 2);
+    // None of these records is computed.
+    let none = RecordIds::new([id(1), id(2)]).unwrap();
+    let (status, nothing) = read(&score(&here.deployment, &none).await.unwrap());
+    assert_eq!((status, nothing.records()), (vec![NotFound; 2], 0));
+    // The active party asks once more, about a record with another share.
+    let here = here
+        .with_budgets(budgets, |spec| {
+            lacking(spec);
+            spec.tables.active = changed(&spec.tables.active, &[], Some(id(0)));
+        })
+        .await;
+    let both = RecordIds::new([id(0), id(3)]).unwrap();
+    let (status, second) = read(&score(&here.deployment, &both).await.unwrap());
+    assert_eq!(status, [ShareChanged, Ok]);
+    assert_eq!(numbers(&second), numbers(&first.select(&[1])), "a repeated record is the same");
+    let (status, third) = read(&score(&here.deployment, &both).await.unwrap());
+    assert_eq!((status, third.records()), (vec![ShareChanged, BudgetSpent], 0));
+    here.deployment.stop().await.unwrap();
+}
+
+/// Requests that come together are computed together, and each gets the answer to its own records.
+/// A request with a name costs nothing when it is sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_is_answered_and_a_retry_is_free() {
+    let here = trained(1, 2, 2).await;
+    let ids = test_ids(&here.dataset, 0, 300);
+    let (_, plain) = released(&here, 0..300).await;
+    let here = here.again(|spec| spec.serving = private()).await;
+    let mut calls = tokio::task::JoinSet::new();
+    for at in 0..60 {
+        let (from, to) = (5 * at, 5 * at + 1 + at % 5);
+        let (mut client, ids) = (active_client(&here.deployment), ids.slice(from, to));
+        calls.spawn(async move {
+            let request = pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() };
+            (from..to, client.predict(request).await.unwrap().into_inner())
+        });
+    }
+    while let Some(answered) = calls.join_next().await {
+        let (records, answer) = answered.unwrap();
+        let (_, shared) = read(&answer);
+        let expected = numbers(&plain.select(&records.collect::<Vec<_>>()));
+        let shared = numbers(&shared);
+        let worst = shared.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+        assert!(worst.fold(0.0, f64::max) < 1e-9);
+    }
+    let used = || async {
+        let mut client = coordinator_client(&here.deployment, Role::Auditor);
+        let ledger = client.describe_ledger(pb::DescribeLedgerRequest::default()).await.unwrap();
+        ledger.into_inner().parties[0].queries
+    };
+    let before = used().await;
+    let request = pb::ScoreRequest { ids: Some(ids.slice(0, 4).into()), request_id: "r".into() };
+    for _ in 0..3 {
+        active_client(&here.deployment).predict(request.clone()).await.unwrap();
+    }
+    assert_eq!(used().await, before + 4);
+    here.deployment.stop().await.unwrap();
+}
+
+/// Whoever does not consent says so by name, and nothing is answered in another mode instead.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_released_without_consent() {
+    let here = trained(2, 2, 1).await;
+    let asked = test_ids(&here.dataset, 0, 3);
+    let refused = |here: &Trained| {
+        let (mut client, ids) = (active_client(&here.deployment), asked.clone());
+        async move {
+            let request = pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() };
+            client.predict(request).await.unwrap_err().message().to_owned()
+        }
+    };
+    // The passive parties give their logits to nobody, and the coordinator asks for them.
+    let here = {
+        here.deployment.stop().await.unwrap();
+        let mut spec_ = spec(here.dir.path(), &here.dataset, &here.split);
+        spec_.serving = private();
+        let plain = Deployment::start_with(spec_, |_, settings| {
+            settings.serving.mode = ServingMode::Plain;
+            Ok(())
+        });
+        Trained { deployment: plain.await.unwrap(), ..here }
+    };
+    let said = refused(&here).await;
+    assert!(said.contains("`passive-") && said.contains("shows its logits to nobody"), "{said}");
+    // A passive party that does not let the other one compute.
+    let alone = ServingPolicy { computing_party: None, ..private() };
+    let here = here.again(|spec| spec.serving = alone).await;
+    let said = refused(&here).await;
+    assert!(said.contains("`passive-2` does not let `passive-1` compute"), "{said}");
+    // Both take part in releases of labels alone.
+    let labels = ServingPolicy { policies: Some(vec!["class_label".into()]), ..private() };
+    let here = here.again(|spec| spec.serving = labels.clone()).await;
+    let said = refused(&here).await;
+    assert!(said.contains("takes no part in releases under `none`"), "{said}");
+    let here =
+        here.again(|spec| (spec.serving, spec.defenses) = (labels, defense("class_label"))).await;
+    assert!(matches!(released(&here, 0..3).await.1, ReleasedScores::Labels { .. }));
+    // A policy that is not computed on shares.
+    let here = here
+        .again(|spec| (spec.serving, spec.defenses) = (private(), defense("top_k (k = 1)")))
+        .await;
+    let said = refused(&here).await;
+    assert!(said.contains("`top_k (k = 1)` is not computed on shares"), "{said}");
+    here.deployment.stop().await.unwrap();
+}
+
+/// The line between coordinator and passive party, which the messages of all three pass, breaks or
+/// falls silent at any byte of a session. Requests end in time, with an answer or an error that
+/// names the party, and later ones are answered in another session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_ends_at_any_byte_costs_no_later_answer() {
+    let Trained { dir, dataset, split, deployment, .. } = trained(1, 2, 1).await;
+    deployment.stop().await.unwrap();
+    let mut spec_ = spec(dir.path(), &dataset, &split);
+    (spec_.serving, spec_.defenses) = (private(), defense("class_label"));
+    let mut lines = Vec::new();
+    let patience = Duration::from_secs(2);
+    let deployment = Deployment::start_with(spec_, |_, settings| {
+        settings.peer_timeout = patience;
+        settings.ledger.as_mut().unwrap().budgets = Budgets::UNLIMITED;
+        let peer = &mut settings.passive_parties[0];
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let line = LimitedLine::open(listener, peer.address.parse()?);
+        peer.address = line.address.to_string();
+        lines.push(line);
+        Ok(())
+    });
+    let deployment = deployment.await.unwrap();
+    let line = lines.pop().unwrap();
+    let asked = test_ids(&dataset, 0, 50);
+    let expected = read(&score(&deployment, &asked).await.unwrap()).1;
+    let before = line.carried();
+    score(&deployment, &asked).await.unwrap();
+    let all = line.carried() - before;
+    let mut broken = 0;
+    for (share, end) in [
+        (0.0, AtTheLimit::Closed),
+        (0.02, AtTheLimit::Silent),
+        (0.3, AtTheLimit::Closed),
+        (0.6, AtTheLimit::Closed),
+        (0.9, AtTheLimit::Closed),
+    ] {
+        line.set((all as f64 * share) as u64, end);
+        let began = Instant::now();
+        let answered = score(&deployment, &asked).await;
+        let took = began.elapsed();
+        line.set(WHOLE, AtTheLimit::Closed);
+        assert!(took < Duration::from_secs(40), "{share} {end:?}: {took:?}");
+        match answered {
+            Ok(answer) => assert_eq!(read(&answer).1, expected),
+            Err(refused) => {
+                broken += 1;
+                assert!(refused.message().contains("`passive-1`"), "{share} {end:?}: {refused}");
+            }
+        }
+        let until = Instant::now() + 4 * patience;
+        let answer = loop {
+            match score(&deployment, &asked).await {
+                Err(_) if Instant::now() < until => {
+                    tokio::time::sleep(Duration::from_millis(50)).await
+                }
+                answer => break answer.unwrap(),
+            }
+        };
+        assert_eq!(read(&answer).1, expected, "{share} {end:?}");
+    }
+    assert!(broken >= 3, "{broken} of the lines broke a session");
+    deployment.stop().await.unwrap();
 }

@@ -1,14 +1,8 @@
 //! Trainings on secret shares, over sockets.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
 use vfl_core::types::PartyName;
 use vfl_datasets::private_training::train_in_the_clear;
@@ -18,6 +12,7 @@ use vfl_server::service::Role;
 use vfl_state::journal::Journal;
 use vfl_testbed::deployment::Deployment;
 
+use super::limited_line::{AtTheLimit, LimitedLine, WHOLE};
 use super::support::{
     coordinator_client, dataset, deploy, score, spec, split, test_ids, training_ids,
 };
@@ -168,72 +163,6 @@ async fn a_party_that_goes_away_ends_the_computation_by_name() {
     }
 }
 
-/// The limit of a line that carries all.
-const WHOLE: u64 = u64::MAX;
-
-/// A line to a server that carries so many bytes of both directions and no more.
-struct LimitedLine {
-    address: SocketAddr,
-    carried: Arc<AtomicU64>,
-    limit: watch::Sender<(u64, AtTheLimit)>,
-}
-
-/// The end of a line that has carried its bytes: connections are closed, or they stay open and
-/// nothing is carried any more.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum AtTheLimit {
-    Closed,
-    Silent,
-}
-
-impl LimitedLine {
-    /// Opens a line from `listener` to a server, with no limit.
-    fn open(listener: std::net::TcpListener, server: SocketAddr) -> Self {
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
-        let carried = Arc::new(AtomicU64::new(0));
-        let (limit, watched) = watch::channel((WHOLE, AtTheLimit::Closed));
-        let count = carried.clone();
-        tokio::spawn(async move {
-            let listener = TcpListener::from_std(listener).unwrap();
-            while let Ok((client, _)) = listener.accept().await {
-                let Ok(server) = TcpStream::connect(server).await else { continue };
-                let ((from, to), (back, forth)) = (client.into_split(), server.into_split());
-                tokio::spawn(Self::carry(from, forth, count.clone(), watched.clone()));
-                tokio::spawn(Self::carry(back, to, count.clone(), watched.clone()));
-            }
-        });
-        Self { address, carried, limit }
-    }
-
-    /// Carries one direction until the limit; a silent connection ends when the limit changes.
-    async fn carry(
-        mut from: OwnedReadHalf,
-        mut to: OwnedWriteHalf,
-        carried: Arc<AtomicU64>,
-        mut limit: watch::Receiver<(u64, AtTheLimit)>,
-    ) {
-        let mut piece = [0; 4096];
-        while let Ok(bytes @ 1..) = from.read(&mut piece).await {
-            let (most, end) = *limit.borrow_and_update();
-            if carried.fetch_add(bytes as u64, Ordering::SeqCst) + bytes as u64 > most {
-                if end == AtTheLimit::Silent {
-                    let _ = limit.changed().await;
-                }
-                return;
-            }
-            if to.write_all(&piece[..bytes]).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    fn set(&self, bytes: u64, end: AtTheLimit) {
-        let most = self.carried.load(Ordering::SeqCst).saturating_add(bytes);
-        self.limit.send((most, end)).unwrap();
-    }
-}
-
 /// The line between coordinator and passive party, which the messages of all three pass, breaks or
 /// falls silent at any of its bytes. The training ends in time, with an error that names the party,
 /// or its model is in service; records are scored afterwards, and the next training runs.
@@ -262,9 +191,9 @@ async fn a_line_that_ends_at_any_byte_leaves_a_whole_model_in_service() {
     let (ids, asked) = (training_ids(&dataset), test_ids(&dataset, 0, 20));
     let config = private(3, 0.2);
     let train = || deployment.train(&config, &ids, |_| ());
-    let before = line.carried.load(Ordering::SeqCst);
+    let before = line.carried();
     let mut in_service = train().await.unwrap().version;
-    let all = line.carried.load(Ordering::SeqCst) - before;
+    let all = line.carried() - before;
     let mut broken = 0;
     for (share, end) in [
         (0.0, AtTheLimit::Closed),

@@ -18,8 +18,7 @@ pub struct ServingPolicy {
     /// computes itself.
     pub computing_party: Option<PartyName>,
     /// The policies of private releases that this party takes part in, as texts such as
-    /// `"rounding (decimals = 2)"`. No party can release more than the policy of a session.
-    /// Default: all.
+    /// `"rounding (decimals = 2)"`. Under another policy this party computes nothing. Default: all.
     pub policies: Option<Vec<String>>,
 }
 
@@ -27,7 +26,8 @@ impl ServingPolicy {
     /// Returns `true` if this party takes part in private releases under a policy.
     #[must_use]
     pub fn allows(&self, policy: &Policy) -> bool {
-        let is_policy = |text: &String| text.parse::<Policy>().is_ok_and(|allowed| allowed == *policy);
+        let is_policy =
+            |text: &String| text.parse::<Policy>().is_ok_and(|allowed| allowed == *policy);
         self.policies.as_ref().is_none_or(|policies| policies.iter().any(is_policy))
     }
 
@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn a_party_allows_all_policies_or_those_that_it_lists() {
         let all = table("");
-        let some = table("mode = \"private\"\npolicies = [\"class_label\", \"rounding (decimals = 2)\"]");
+        let some =
+            table("mode = \"private\"\npolicies = [\"class_label\", \"rounding (decimals = 2)\"]");
         assert_eq!(some.check(), Ok(()));
         let policy = |text: &str| text.parse::<Policy>().unwrap();
         for text in ["none", "class_label", "rounding (decimals = 2)"] {

@@ -78,7 +78,7 @@ mod truncation;
 pub use error::MpcError;
 pub use fixed_point::FixedPoint;
 pub use link::{Link, LinkError, MemoryLink, Traffic, connect_in_memory};
-pub use masked::{MASK_KEY_BYTES, MaskKey, MaskedInput};
+pub use masked::{MASK_KEY_BYTES, MaskKey, MaskedInput, TAG_WORDS};
 pub use matrix::{RingMatrix, SharedMatrix};
 pub use outsiders::{combine, deal};
 pub use party_index::PartyIndex;

@@ -1,9 +1,13 @@
 //! Inputs whose shares are the same each time: a number less its mask, and the mask.
 //!
-//! The first party and the third have a key in common, from which a record's masks follow. The
-//! second party is given the numbers less their masks, and recognises a record whose numbers have
-//! changed: it compares what it was given before. The third party computes the masks itself, so
-//! that nobody can give it others.
+//! The first party and the third have a key in common. From a record's name and its numbers follows
+//! a tag, and from name and tag the record's masks. The second party is given the tag and the
+//! numbers less their masks. It recognises a record whose numbers have changed, since it was given
+//! another tag before, and learns nothing else: changed numbers have other masks. The third party
+//! computes the masks from the tag itself, so that nobody can give it others.
+//!
+//! The second party is given what the first party shares. That the first party computes with these
+//! shares afterwards is assumed, as it is of every party.
 
 use zeroize::Zeroizing;
 
@@ -14,6 +18,9 @@ use crate::shares::Shares;
 
 /// The length of a key of masks, in bytes.
 pub const MASK_KEY_BYTES: usize = 32;
+
+/// The words of a record's tag.
+pub const TAG_WORDS: usize = 2;
 
 /// The key of masks that the first and the third party have in common.
 #[derive(Clone)]
@@ -49,16 +56,39 @@ impl MaskKey {
         self.0.to_vec()
     }
 
-    /// Appends the masks of a record, `count` numbers of 64 bits, to `masks`: keyed BLAKE3 of the
-    /// record's name, as long as is needed. Who does not know the key cannot tell them from
-    /// uniform numbers.
-    pub fn extend(&self, masks: &mut Vec<u64>, record: &[u8], count: usize) {
-        let mut stream = blake3::Hasher::new_keyed(&self.0).update(record).finalize_xof();
+    /// Returns the tag of a record's numbers: two words of keyed BLAKE3. Who does not know the key
+    /// cannot tell tags of different numbers from uniform ones.
+    #[must_use]
+    pub fn tag(&self, record: &[u8], numbers: &[u64]) -> [u64; TAG_WORDS] {
+        let mut hasher = self.hasher(b"tag", record);
+        for number in numbers {
+            hasher.update(&number.to_le_bytes());
+        }
+        let mut words = [0; 8 * TAG_WORDS];
+        hasher.finalize_xof().fill(&mut words);
+        bytemuck::cast::<_, [[u8; 8]; TAG_WORDS]>(words).map(u64::from_le_bytes)
+    }
+
+    /// Appends the masks of a record with a tag, `count` numbers of 64 bits, to `masks`: keyed
+    /// BLAKE3, as long as is needed. Who does not know the key cannot tell them from uniform
+    /// numbers.
+    pub fn extend(&self, masks: &mut Vec<u64>, record: &[u8], tag: [u64; TAG_WORDS], count: usize) {
+        let mut hasher = self.hasher(b"masks", record);
+        for word in tag {
+            hasher.update(&word.to_le_bytes());
+        }
+        let mut stream = hasher.finalize_xof();
         let mut word = [0; 8];
         masks.extend((0..count).map(|_| {
             stream.fill(&mut word);
             u64::from_le_bytes(word)
         }));
+    }
+
+    fn hasher(&self, what: &[u8], record: &[u8]) -> blake3::Hasher {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        hasher.update(what).update(&(record.len() as u64).to_le_bytes()).update(record);
+        hasher
     }
 }
 
@@ -85,11 +115,7 @@ impl Session {
     ///
     /// # Errors
     /// [`MpcError::Shape`] for another part than this party's, or one of another length.
-    pub fn shares_masked(
-        &self,
-        input: MaskedInput<'_>,
-        count: usize,
-    ) -> Result<Shares, MpcError> {
+    pub fn shares_masked(&self, input: MaskedInput<'_>, count: usize) -> Result<Shares, MpcError> {
         let zeros = || vec![0; count];
         let (own, next) = match (self.party(), input) {
             (PartyIndex::FIRST, MaskedInput::Owner { masks, masked }) => {

@@ -14,8 +14,12 @@ use crate::{Refusal, WireError, encode_statuses, pb, require};
 
 /// The most requests of a session that are not answered yet.
 pub const MOST_UNANSWERED: usize = 64;
+/// The number of unanswered records from which a session takes no further request.
+pub const MOST_UNANSWERED_RECORDS: usize = 1 << 16;
 /// The most classes of a model with private releases.
 const MOST_CLASSES: u32 = 16;
+/// The words of a record's tag.
+pub const TAG_WORDS: usize = 2;
 /// The length of a session's name, in bytes.
 pub const SESSION_BYTES: usize = 16;
 
@@ -47,7 +51,8 @@ pub struct MaskedRequest {
     pub number: u64,
     /// The ids of the records.
     pub ids: RecordIds,
-    /// The active party's logits less their masks: 8 bytes for each class of each record.
+    /// The active party's logits less their masks, and the record's tag: 8 bytes for each class of
+    /// each record, and 16 for its tag.
     pub masked: Bytes,
     /// The active party's name for this request; empty if it has none.
     pub request_id: String,
@@ -65,23 +70,41 @@ impl std::fmt::Debug for MaskedRequest {
 }
 
 impl MaskedRequest {
-    /// Returns the masked logits as numbers, record after record.
+    /// Returns the numbers of the request, record after record: a masked logit for each class, then
+    /// the tag.
     ///
     /// # Errors
-    /// [`WireError::Size`] unless there are `classes` numbers for each record.
+    /// [`WireError::Size`] unless there are as many.
     pub fn numbers(&self, classes: usize) -> Result<Vec<u64>, WireError> {
-        let (field, unit) = ("masked_logits", "bytes");
-        let expected = 8 * classes * self.ids.len();
-        if self.masked.len() != expected {
-            return Err(WireError::Size { field, unit, expected, got: self.masked.len() });
-        }
-        let number = |bytes: &[u8]| {
-            let mut word = [0; 8];
-            word.copy_from_slice(bytes);
-            u64::from_le_bytes(word)
-        };
-        Ok(self.masked.chunks_exact(8).map(number).collect())
+        read_numbers("masked_logits", &self.masked, (classes + TAG_WORDS) * self.ids.len())
     }
+}
+
+/// Writes numbers of 64 bits, little-endian.
+#[must_use]
+pub fn write_numbers(numbers: &[u64]) -> Bytes {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>().into()
+}
+
+/// Reads `count` numbers that [`write_numbers`] has written into a field.
+///
+/// # Errors
+/// [`WireError::Size`] for bytes of another number.
+pub fn read_numbers(
+    field: &'static str,
+    bytes: &[u8],
+    count: usize,
+) -> Result<Vec<u64>, WireError> {
+    let (unit, expected) = ("bytes", 8 * count);
+    if bytes.len() != expected {
+        return Err(WireError::Size { field, unit, expected, got: bytes.len() });
+    }
+    let number = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word.copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    Ok(bytes.chunks_exact(8).map(number).collect())
 }
 
 /// The records of a request that are computed: those whose status is [`RowStatus::Ok`].
@@ -104,6 +127,8 @@ pub enum ReleaseCommand {
         number: u64,
         /// The ids of the records.
         ids: RecordIds,
+        /// The tag of each record, two words, to the party that computes; empty to others.
+        tags: Vec<u64>,
     },
     /// Compute on shares of these requests' logits.
     Compute(Vec<RequestRows>),
@@ -226,8 +251,10 @@ impl TryFrom<pb::PrivateReleaseCommand> for ReleaseCommand {
     fn try_from(message: pb::PrivateReleaseCommand) -> Result<Self, WireError> {
         Ok(match require("command", message.command)? {
             WireCommand::Begin(terms) => Self::Begin(Box::new(terms.try_into()?)),
-            WireCommand::LookUp(pb::RowsLookUp { number, ids }) => {
-                Self::LookUp { number, ids: prediction_ids(ids)? }
+            WireCommand::LookUp(pb::RowsLookUp { number, ids, tags }) => {
+                let ids = prediction_ids(ids)?;
+                let words = if tags.is_empty() { 0 } else { TAG_WORDS * ids.len() };
+                Self::LookUp { number, tags: read_numbers("tags", &tags, words)?, ids }
             }
             WireCommand::Compute(pb::ReleaseComputation { requests }) => {
                 if !(1..=MOST_UNANSWERED).contains(&requests.len()) {
@@ -249,8 +276,9 @@ impl From<ReleaseCommand> for pb::PrivateReleaseCommand {
     fn from(command: ReleaseCommand) -> Self {
         let command = match command {
             ReleaseCommand::Begin(terms) => WireCommand::Begin((*terms).into()),
-            ReleaseCommand::LookUp { number, ids } => {
-                WireCommand::LookUp(pb::RowsLookUp { number, ids: Some(ids.into()) })
+            ReleaseCommand::LookUp { number, ids, tags } => {
+                let (ids, tags) = (Some(ids.into()), write_numbers(&tags));
+                WireCommand::LookUp(pb::RowsLookUp { number, ids, tags })
             }
             ReleaseCommand::Compute(requests) => {
                 let requests = requests.into_iter().map(Into::into).collect();
@@ -359,7 +387,11 @@ mod tests {
         let rows = RequestRows { number: 9, status: vec![Held, BudgetSpent, NotFound] };
         let commands = [
             ReleaseCommand::Begin(Box::new(terms())),
-            ReleaseCommand::LookUp { number: 4, ids: RecordIds::new(["x", "y"]).unwrap() },
+            ReleaseCommand::LookUp {
+                number: 4,
+                ids: RecordIds::new(["x", "y"]).unwrap(),
+                tags: vec![1, 2, 3, u64::MAX],
+            },
             ReleaseCommand::Compute(vec![rows]),
             ReleaseCommand::Piece(piece.clone()),
             ReleaseCommand::Refused { number: 5, reason: Some(refusal.clone()) },
@@ -395,10 +427,10 @@ mod tests {
     #[test]
     fn masked_numbers_are_as_many_as_classes_and_records() {
         let ids = RecordIds::new(["x", "y"]).unwrap();
-        let bytes: Vec<u8> = [1_u64, 2, 3, u64::MAX].iter().flat_map(|n| n.to_le_bytes()).collect();
-        let request =
-            MaskedRequest { number: 1, ids, masked: bytes.into(), request_id: String::new() };
-        assert_eq!(request.numbers(2).unwrap(), [1, 2, 3, u64::MAX]);
+        let numbers: Vec<u64> = (0..8).map(|at| u64::MAX - at).collect();
+        let masked = write_numbers(&numbers);
+        let request = MaskedRequest { number: 1, ids, masked, request_id: String::new() };
+        assert_eq!(request.numbers(2).unwrap(), numbers);
         assert!(request.numbers(3).is_err());
         assert!(!format!("{request:?}").contains("255"));
     }
@@ -409,10 +441,7 @@ mod tests {
         let cases = [
             ("session", pb::PrivateReleaseSession { session: vec![1].into(), ..good.clone() }),
             ("classes", pb::PrivateReleaseSession { classes: 17, ..good.clone() }),
-            (
-                "rank_scores",
-                pb::PrivateReleaseSession { rank_scores: vec![1.0], ..good.clone() },
-            ),
+            ("rank_scores", pb::PrivateReleaseSession { rank_scores: vec![1.0], ..good.clone() }),
             (
                 "rank_scores",
                 pb::PrivateReleaseSession { rank_scores: vec![f64::NAN; 3], ..good.clone() },

@@ -1,6 +1,6 @@
 //! Private computations: three parties compute on secret shares of the data of all. In a training
 //! each learns its own parameters and the epochs alone; in a session of releases ([`release`]) the
-//! active party learns what the policy releases, and nobody else anything.
+//! active party learns what the policy releases, and no other party anything of a logit.
 //!
 //! All messages go in the streams of the training or of the session. Between two data holders they are in a TLS
 //! session of their own, which the coordinator carries and cannot read.
@@ -27,6 +27,8 @@ use program::{ComputationError, Links};
 pub use program::{ComputationResult, OwnBlock, Program};
 use release::{MaskKeyExchange, ReleaseJob, ReleaseProgram};
 
+/// The time that a piece may wait for its link.
+const DELIVERY: Duration = Duration::from_secs(20);
 /// The time that two parties have to open their session.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
@@ -154,9 +156,13 @@ impl Arrivals {
                 "a piece of a computation came from a party without a link",
             ));
         };
-        // The last bytes of a link that is no longer read do not matter.
-        let _ = sender.send(piece.data).await;
-        Ok(())
+        match tokio::time::timeout(DELIVERY, sender.send(piece.data)).await {
+            // The last bytes of a link that is no longer read do not matter.
+            Ok(_) => Ok(()),
+            Err(_) => Err(Refusal::invalid(
+                "a party of the computation sent more than the computation takes",
+            )),
+        }
     }
 }
 
@@ -374,6 +380,7 @@ fn refusal(error: &ComputationError, places: &Places) -> Refusal {
             differs(computing(*party), what)
         }
         ComputationError::Outsider { place, error } => of_link(places.passive(*place), error),
+        ComputationError::LostOutsider { at, error } => of_link(places.outsider(*at), error),
         ComputationError::OtherTraining(place) => differs(places.passive(*place), "the settings"),
         ComputationError::OtherSession(at) => differs(places.outsider(*at), "the session"),
         ComputationError::Mpc(MpcError::Shape { what: "the logits", .. }) => {

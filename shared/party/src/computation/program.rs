@@ -93,6 +93,14 @@ pub(super) enum ComputationError {
     /// A passive party that does not compute takes part in another training.
     #[error("the data owner at place {0} does not agree on the training")]
     OtherTraining(usize),
+    /// The link to a passive party that does not compute failed in a session.
+    #[error("data owner {at}: {error}")]
+    LostOutsider {
+        /// The place among the passive parties that do not compute, from 0.
+        at: usize,
+        /// The failure.
+        error: LinkError,
+    },
     /// A passive party that does not compute, by its place among these, is in another session.
     #[error("data owner {0} does not agree on the session")]
     OtherSession(usize),

@@ -194,7 +194,10 @@ impl Program {
     }
 }
 
-pub(super) fn send_all(links: &mut [Box<dyn Link>; 3], messages: [Vec<u8>; 3]) -> Result<(), MpcError> {
+pub(super) fn send_all(
+    links: &mut [Box<dyn Link>; 3],
+    messages: [Vec<u8>; 3],
+) -> Result<(), MpcError> {
     for ((link, message), party) in links.iter_mut().zip(messages).zip(PartyIndex::ALL) {
         link.send(message).map_err(|error| MpcError::Link { party, error })?;
     }

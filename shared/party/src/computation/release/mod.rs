@@ -1,10 +1,10 @@
 //! Sessions of private releases: the active party, the coordinator and one passive party compute on
 //! shares of the logits of all, and the active party alone learns what the policy releases.
 //!
-//! The active party's share of a record is the same each time it asks: its logits less a mask that
-//! follows from the record and from a key of the passive party that computes. The coordinator has
-//! the masked logits in its ledger, and refuses a record whose logits have changed. All other
-//! shares are fresh.
+//! The active party's share of a record is the same each time it asks: its logits less masks that
+//! follow from the record, its logits and a key of the passive party that computes. The coordinator
+//! has hashes of the masked logits in its ledger, and refuses a record whose logits have changed.
+//! All other shares are fresh.
 
 mod policy;
 
@@ -16,14 +16,14 @@ use tokio::sync::oneshot;
 use vfl_core::types::{RecordIds, ReleasedScores};
 use vfl_mpc::{
     CONTEXT_BYTES, Link, Logits, MASK_KEY_BYTES, MaskKey, MaskedInput, MpcError, PartyIndex,
-    Session, deal,
+    Session, TAG_WORDS, deal,
 };
 use vfl_protocol::Refusal;
 use vfl_protocol::private_release::SessionTerms;
 
+use super::Places;
 use super::program::{ComputationError, Links};
 use super::steps::send_all;
-use super::Places;
 
 pub use policy::PrivateRelease;
 
@@ -127,8 +127,7 @@ impl ReleaseProgram {
             rank_scores,
             passive_fingerprint,
         } = terms;
-        let release =
-            PrivateRelease::of(policy, rank_scores).map_err(Refusal::precondition)?;
+        let release = PrivateRelease::of(policy, rank_scores).map_err(Refusal::precondition)?;
         let mut hash = Sha256::new_with_prefix(PROGRAM);
         let mut field = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
@@ -174,11 +173,20 @@ impl ReleaseProgram {
         AHEAD_BYTES * (MOST_RECORDS * self.classes) as u64
     }
 
-    /// Returns the masks of records, `classes` numbers for each.
+    /// Returns the tags of the active party's logits, `TAG_WORDS` words for each record.
     #[must_use]
-    pub fn masks(&self, key: &MaskKey, ids: &RecordIds) -> Vec<u64> {
+    pub fn tags(&self, key: &MaskKey, ids: &RecordIds, logits: &[u64]) -> Vec<u64> {
+        let records = ids.iter().zip(logits.chunks_exact(self.classes));
+        records.flat_map(|(id, logits)| key.tag(id.as_bytes(), logits)).collect()
+    }
+
+    /// Returns the masks of records with these tags, `classes` numbers for each.
+    #[must_use]
+    pub fn masks(&self, key: &MaskKey, ids: &RecordIds, tags: &[u64]) -> Vec<u64> {
         let mut masks = Vec::with_capacity(self.classes * ids.len());
-        ids.iter().for_each(|id| key.extend(&mut masks, id.as_bytes(), self.classes));
+        for (id, tag) in ids.iter().zip(tags.as_chunks::<TAG_WORDS>().0) {
+            key.extend(&mut masks, id.as_bytes(), *tag, self.classes);
+        }
         masks
     }
 
@@ -221,7 +229,9 @@ impl ReleaseProgram {
         let expected = self.classes * records;
         match numbers.len() == expected {
             true => Ok(()),
-            false => Err(MpcError::Shape { what: "the logits", expected, got: numbers.len() }.into()),
+            false => {
+                Err(MpcError::Shape { what: "the logits", expected, got: numbers.len() }.into())
+            }
         }
     }
 
@@ -231,7 +241,7 @@ impl ReleaseProgram {
         }
         for (at, link) in outsiders.iter_mut().enumerate() {
             let theirs =
-                link.receive().map_err(|error| ComputationError::Outsider { place: at, error })?;
+                link.receive().map_err(|error| ComputationError::LostOutsider { at, error })?;
             if theirs != self.context {
                 return Err(ComputationError::OtherSession(at));
             }
@@ -259,7 +269,7 @@ impl ReleaseProgram {
         sum = sum.plus(&session.share(PartyIndex::THIRD, own.as_deref(), n * k)?)?;
         for (at, link) in outsiders.iter_mut().enumerate() {
             let dealt =
-                link.receive().map_err(|error| ComputationError::Outsider { place: at, error })?;
+                link.receive().map_err(|error| ComputationError::LostOutsider { at, error })?;
             sum = sum.plus(&session.shares_dealt(&dealt, n * k)?)?;
         }
         Ok(self.release.compute(session, &Logits::new(n, k, sum)?)?)
