@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod distinguisher;
+mod masked;
 mod outsiders;
 mod regression;
 mod release;
