@@ -23,10 +23,13 @@ struct Question {
     answer: oneshot::Sender<Result<(Vec<RowStatus>, ReleasedScores), Refusal>>,
 }
 
+/// What a session is for: a version, and an audit session or the live service.
+type Subject = (ModelVersion, Option<String>);
+
 /// A session that this party has open.
 #[derive(Clone)]
 struct OpenSession {
-    version: ModelVersion,
+    subject: Subject,
     questions: mpsc::Sender<Question>,
 }
 
@@ -35,7 +38,8 @@ struct OpenSession {
 pub(crate) struct PrivateReleases {
     credentials: Credentials,
     timeout: Duration,
-    session: Mutex<Option<OpenSession>>,
+    /// That of the live service, and that of the last audit session.
+    sessions: [Mutex<Option<OpenSession>>; 2],
 }
 
 impl std::fmt::Debug for PrivateReleases {
@@ -47,7 +51,7 @@ impl std::fmt::Debug for PrivateReleases {
 impl PrivateReleases {
     /// Creates the access; nothing is opened yet.
     pub(crate) fn new(credentials: &Credentials, timeout: Duration) -> Self {
-        Self { credentials: credentials.clone(), timeout, session: Mutex::default() }
+        Self { credentials: credentials.clone(), timeout, sessions: Default::default() }
     }
 
     /// Answers requests in a session, all of them on their way at the same time. Passes the answers
@@ -78,13 +82,14 @@ impl PrivateReleases {
         request: PredictionRequest,
         k: usize,
     ) -> Result<PredictionResponse, Refusal> {
-        let PredictionRequest { version, ids, share, request_id, .. } = request;
+        let PredictionRequest { version, ids, share, request_id, audit_session } = request;
+        let subject = (version, audit_session);
         let mut calls = 1;
         loop {
-            let answered = self.ask(coordinator, &version, (&ids, &share, &request_id), k).await;
+            let answered = self.ask(coordinator, &subject, (&ids, &share, &request_id), k).await;
             match answered {
                 Ok((status, released)) => {
-                    return Ok(PredictionResponse { version, status, released });
+                    return Ok(PredictionResponse { version: subject.0, status, released });
                 }
                 Err(refusal)
                     if refusal.kind == RefusalKind::Unavailable
@@ -102,7 +107,7 @@ impl PrivateReleases {
     async fn ask(
         &self,
         coordinator: &Coordinator,
-        version: &ModelVersion,
+        subject: &Subject,
         (ids, share, request_id): (&RecordIds, &LogitShare, &str),
         k: usize,
     ) -> Result<(Vec<RowStatus>, ReleasedScores), Refusal> {
@@ -120,7 +125,7 @@ impl PrivateReleases {
             // A session that ended while nobody asked has not taken the question: a new one is
             // opened once.
             for _ in 0..2 {
-                let session = used.insert(self.session(coordinator, version, k).await?);
+                let session = used.insert(self.session(coordinator, subject, k).await?);
                 match session.questions.send(question).await {
                     Ok(()) => return answered.await.map_err(|_| lost())?,
                     Err(mpsc::error::SendError(back)) => question = back,
@@ -142,22 +147,26 @@ impl PrivateReleases {
         }
     }
 
-    /// Returns the open session of a version, or opens one.
+    fn slot(&self, subject: &Subject) -> &Mutex<Option<OpenSession>> {
+        &self.sessions[usize::from(subject.1.is_some())]
+    }
+
+    /// Returns the open session for a subject, or opens one.
     async fn session(
         &self,
         coordinator: &Coordinator,
-        version: &ModelVersion,
+        subject: &Subject,
         k: usize,
     ) -> Result<OpenSession, Refusal> {
-        let mut slot = self.session.lock().await;
+        let mut slot = self.slot(subject).lock().await;
         let open =
-            slot.as_ref().filter(|open| open.version == *version && !open.questions.is_closed());
+            slot.as_ref().filter(|open| open.subject == *subject && !open.questions.is_closed());
         if let Some(open) = open {
             return Ok(open.clone());
         }
-        let opened = session::open(coordinator, &self.credentials, version, k, self.timeout);
+        let opened = session::open(coordinator, &self.credentials, subject, k, self.timeout);
         let questions = opened.await?;
-        let open = OpenSession { version: version.clone(), questions };
+        let open = OpenSession { subject: subject.clone(), questions };
         *slot = Some(open.clone());
         Ok(open)
     }
@@ -165,7 +174,7 @@ impl PrivateReleases {
     /// Leaves a session that does not answer: the next request opens another one.
     fn forget(&self, session: &OpenSession) {
         // Whoever holds the lock opens another one.
-        let Ok(mut slot) = self.session.try_lock() else { return };
+        let Ok(mut slot) = self.slot(&session.subject).try_lock() else { return };
         if slot.as_ref().is_some_and(|open| open.questions.same_channel(&session.questions)) {
             *slot = None;
         }

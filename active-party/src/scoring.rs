@@ -225,8 +225,7 @@ impl Scorer {
             parts.push(part.released);
             Ok(())
         };
-        let in_session = requests.iter().any(|request| request.audit_session.is_some());
-        match model.private_release && !in_session {
+        match model.private_release {
             true => self.private.predict(&self.coordinator, requests, k, take).await?,
             false => self.coordinator.predict(requests, k, take).await?,
         }

@@ -426,10 +426,7 @@ impl Settings {
         let policy = Policy { defenses: v.defense.clone(), ..Policy::default() };
         v.serving.within(&v.budget).check_bits(&policy, 2).map_err(|e| file.error(e))?;
         if v.serving.mode == ServingMode::Private {
-            let ranks =
-                if PrivateRelease::takes_rank_scores(&policy) { &[0.0; 2][..] } else { &[] };
-            let release = PrivateRelease::of(&policy, ranks);
-            release.map_err(|e| {
+            PrivateRelease::check(&policy).map_err(|e| {
                 file.error(format!("[defense] under `mode = \"private\"` in [serving]: {e}"))
             })?;
         }

@@ -23,7 +23,7 @@ use vfl_server::service::PeerIdentity;
 use vfl_state::blocking::heavy;
 
 pub(crate) use self::batch::Batch;
-pub(crate) use self::private::private_fingerprint;
+pub(crate) use self::private::{PrivatePolicy, private_fingerprint, private_version};
 use crate::account::{Account, Entry};
 use crate::catalogue::Catalogue;
 use crate::client::PassiveParty;
@@ -183,12 +183,12 @@ impl Engine {
         request: PredictionRequest,
     ) -> Result<PredictionResponse, Refusal> {
         let began = Instant::now();
+        self.check_mode(ServingMode::Plain)?;
         let model = self.admit(caller, &request).await?;
         let PredictionRequest { ids, share, audit_session, request_id, .. } = request;
         let batch = Batch::new(ids);
         let (meter, response) = match &audit_session {
             None => {
-                self.check_mode(ServingMode::Plain)?;
                 let response = self.answer_live(caller, &model, batch, share, &request_id).await?;
                 (&self.meter.live, response)
             }

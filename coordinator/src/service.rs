@@ -491,6 +491,7 @@ impl Coordinator for Service {
             tracing::warn!(auditor = %auditor, trained, records = ids.len(), "audit session refused: training records");
             return Err(Refusal::precondition(message).into());
         }
+        self.engine.check_audit_policy(&policy)?;
         let ready = self.engine.policies.prepare(&model, &policy, Purpose::Audit).await?;
         let contract = ready.pipeline().contract();
         let promise = Promise {
@@ -511,7 +512,7 @@ impl Coordinator for Service {
     ) -> Result<Response<pb::CloseAuditResponse>, Status> {
         let pb::CloseAuditRequest { audit_session, without_summary } = request.into_inner();
         let closed = self.engine.audits.close(audit_session, without_summary).await?;
-        Ok(Response::new(closed.into()))
+        Ok(Response::new(self.engine.summary(closed).into()))
     }
 }
 

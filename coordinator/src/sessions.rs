@@ -288,6 +288,22 @@ impl SessionHandle {
         Ok(bound)
     }
 
+    /// Counts the release of the records `ids` on shares, of whose scores nothing is known here.
+    ///
+    /// # Errors
+    /// As [`SessionHandle::measure`].
+    pub async fn count(&self, ids: &RecordIds) -> Result<(), Refusal> {
+        let Some((replicas, name)) = &self.shared else {
+            self.session.count(ids);
+            return Ok(());
+        };
+        let nothing = |_: &[usize]| UtilityTotals::default().to_text();
+        match replicas.measure(name, ids, nothing).await.map_err(|e| unavailable(&e))? {
+            true => Ok(()),
+            false => Err(unknown()),
+        }
+    }
+
     /// Adds the cost of releasing the records `ids`.
     ///
     /// # Errors

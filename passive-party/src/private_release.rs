@@ -88,7 +88,7 @@ impl PrivateReleases {
             ServingMode::Private => Err(Refusal::new(
                 RefusalKind::PermissionDenied,
                 "this passive party shows its logits to nobody (`mode = \"private\"` in its [serving]): the coordinator needs \
-                 `mode = \"private\"` in its own [serving], and audits of other policies need this party's `mode = \"plain\"`",
+                 `mode = \"private\"` in its own [serving]",
             )),
         }
     }

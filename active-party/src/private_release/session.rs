@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tonic::{Status, Streaming};
-use vfl_core::types::{ModelVersion, ReleasedScores, RowStatus};
+use vfl_core::types::{ReleasedScores, RowStatus};
 use vfl_mpc::{MaskKey, encode_logits};
 use vfl_party::computation::release::{
     MOST_RECORDS, MaskKeyExchange, PATIENCE, ReleaseInput, ReleaseJob, ReleaseProgram,
@@ -22,7 +22,7 @@ use vfl_protocol::private_release::{
 use vfl_protocol::{Refusal, RefusalKind, WireError, pb};
 use vfl_server::service::Credentials;
 
-use super::{Question, WAITING};
+use super::{Question, Subject, WAITING};
 use crate::client::Coordinator;
 
 /// The time after which a session that does not answer a request is given up.
@@ -72,7 +72,7 @@ impl Conversation {
     }
 }
 
-/// Opens a session of a version with `k` classes, on a task of its own. Returns the sender of
+/// Opens a session for a subject with `k` classes, on a task of its own. Returns the sender of
 /// questions: the session ends when all of them are dropped, or by itself after an error.
 ///
 /// # Errors
@@ -80,13 +80,14 @@ impl Conversation {
 pub(super) async fn open(
     coordinator: &Coordinator,
     credentials: &Credentials,
-    version: &ModelVersion,
+    (version, audit_session): &Subject,
     k: usize,
     timeout: Duration,
 ) -> Result<mpsc::Sender<Question>, Refusal> {
     let (replies, outgoing) = mpsc::channel(16);
-    let opening = ReleaseReply::Open(version.clone()).into();
-    let _ = replies.send(Ok(opening)).await;
+    let (version, audit_session) = (version.clone(), audit_session.clone());
+    let opening = ReleaseReply::Open { version: version.clone(), audit_session };
+    let _ = replies.send(Ok(opening.into())).await;
     let late = |_| {
         let (who, ms) = (coordinator.peer(), timeout.as_millis());
         let message = format!("{who} did not open a session of private releases in {ms} ms");
@@ -103,7 +104,7 @@ pub(super) async fn open(
         )));
     };
     let own = credentials.identity().name();
-    if terms.version != *version || terms.active_party != *own || terms.classes != k {
+    if terms.version != version || terms.active_party != *own || terms.classes != k {
         return Err(Refusal::internal(format!(
             "{} began a session of another model, or for another party",
             coordinator.peer()

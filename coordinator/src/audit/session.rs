@@ -151,6 +151,13 @@ impl Session {
             .collect()
     }
 
+    /// Counts the release of the records `ids`, of whose scores nothing is known here.
+    pub fn count(&self, ids: &RecordIds) {
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        measured.rows += ids.len() as u64;
+        measured.records.extend(ids.iter().map(Box::from));
+    }
+
     /// Adds the cost of releasing the records `ids`.
     pub fn measure(&self, ids: &RecordIds, scores: &ConfidenceScores, released: &ReleasedScores) {
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,6 +15,7 @@ use vfl_server::config::ConfigFile;
 
 use self::text::{summary_text, uses_text, verified_text};
 use crate::config::ConfigValues;
+use crate::engine::{private_fingerprint, private_version};
 use crate::ledger::{self, LedgerError};
 use crate::registry::read_manifest;
 
@@ -295,6 +296,10 @@ async fn approve(
     };
     let fingerprint = manifest.ok_or_else(missing)?.passive_fingerprint();
     let new = ledger::approve(&ledger.url, &version, &fingerprint, now).await.map_err(failure)?;
+    // In private releases the same parameters have another name.
+    let (named, private) = (private_version(&version), private_fingerprint(&fingerprint));
+    let named = named.map_err(CliError::input)?;
+    ledger::approve(&ledger.url, &named, &private, now).await.map_err(failure)?;
     Ok((fingerprint, new))
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use vfl_core::hex;
-use vfl_core::types::{Logits, ModelVersion, PartyName, RowStatus};
+use vfl_core::types::{Logits, ModelVersion, NameError, PartyName, RowStatus};
+use vfl_defense::Policy;
 use vfl_party::computation::release::{PrivateRelease, ServingMode};
 use vfl_protocol::Refusal;
+use vfl_protocol::audit::SessionSummary;
 use vfl_protocol::private_release::{MaskedRequest, TAG_WORDS};
 use vfl_server::service::PeerIdentity;
 
@@ -16,7 +18,17 @@ use super::batch::Batch;
 use crate::account::Entry;
 use crate::policy::ReadyPolicy;
 use crate::registry::PublishedModel;
+use crate::sessions::{SessionHandle, replaced};
 use crate::share::hashes_of_numbers;
+
+/// The policy of a session of private releases.
+pub(crate) struct PrivatePolicy {
+    pub(crate) policy: Arc<ReadyPolicy>,
+    /// The scores that it gives to ranks, the best first; none where it gives none.
+    pub(crate) rank_scores: Vec<f64>,
+    /// The audit session; `None`: the live service.
+    pub(crate) audit: Option<SessionHandle>,
+}
 
 /// The most data holders of a model with private releases.
 const MOST_OWNERS: usize = 8;
@@ -32,8 +44,8 @@ impl Engine {
         }
         Err(Refusal::precondition(match mode {
             ServingMode::Plain => {
-                "this coordinator answers in private releases alone (`mode = \"private\"` in [serving]): ask with a client that \
-                 opens a session of them, as `active-party` does"
+                "this coordinator answers in private releases alone (`mode = \"private\"` in [serving]), audits too: ask with a \
+                 client that opens a session of them, as `active-party` does"
             }
             ServingMode::Private => {
                 "this coordinator makes no private releases; its operator may set `mode = \"private\"` in [serving]"
@@ -41,17 +53,18 @@ impl Engine {
         }))
     }
 
-    /// Checks that a model can be served by private releases, for this caller, and returns the live
-    /// policy with the scores that it gives to ranks.
+    /// Checks that a model can be served by private releases, for this caller, and returns the
+    /// policy with the scores that it gives to ranks: the live one, or that of an audit session.
     ///
     /// # Errors
     /// FAILED_PRECONDITION naming what the model or the policy lacks, PERMISSION_DENIED for another
-    /// active party.
+    /// active party, NOT_FOUND for an unknown audit session.
     pub(crate) async fn private_policy(
         &self,
         caller: &PeerIdentity,
         model: &PublishedModel,
-    ) -> Result<(Arc<ReadyPolicy>, Vec<f64>), Refusal> {
+        audit_session: Option<&str>,
+    ) -> Result<PrivatePolicy, Refusal> {
         self.check_mode(ServingMode::Private)?;
         self.check_parties(model)?;
         Self::check_owner(model, caller)?;
@@ -69,7 +82,16 @@ impl Engine {
                 "private releases are of models with 2 to 16 classes and at most {MOST_OWNERS} data holders; this one has {k} classes"
             )));
         }
-        let policy = self.policies.live_for(model).await?;
+        let (policy, audit) = match audit_session {
+            None => (self.policies.live_for(model).await?, None),
+            Some(name) => {
+                let handle = self.audits.find(name, caller.name(), model, &self.policies).await?;
+                if handle.session().model_version != model.manifest.version {
+                    return Err(replaced());
+                }
+                (handle.session().policy.clone(), Some(handle))
+            }
+        };
         let mut rank_scores = Vec::new();
         if PrivateRelease::takes_rank_scores(&policy.policy) {
             // The release of a record whose logits fall from class to class.
@@ -85,7 +107,62 @@ impl Engine {
             }
         }
         PrivateRelease::of(&policy.policy, &rank_scores).map_err(Refusal::precondition)?;
-        Ok((policy, rank_scores))
+        Ok(PrivatePolicy { policy, rank_scores, audit })
+    }
+
+    /// Checks that an audit session can have a policy in the way in which this coordinator answers.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION naming a policy that is not computed on shares.
+    pub(crate) fn check_audit_policy(&self, policy: &Policy) -> Result<(), Refusal> {
+        match self.serving.mode {
+            ServingMode::Plain => Ok(()),
+            ServingMode::Private => PrivateRelease::check(policy).map_err(Refusal::precondition),
+        }
+    }
+
+    /// Returns the summary of an audit session. Of private releases nothing is known but how many
+    /// there were.
+    pub(crate) fn summary(&self, closed: SessionSummary) -> SessionSummary {
+        match self.serving.mode {
+            ServingMode::Plain => closed,
+            ServingMode::Private => {
+                let why = "the coordinator sees no score of a private release".to_owned();
+                SessionSummary { cost: Err(why), ..closed }
+            }
+        }
+    }
+
+    /// Counts the rows of a request, and returns those that its session lets be computed. Nothing
+    /// is in the ledger: an audit session has a budget of its own.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED for a spent session; FAILED_PRECONDITION if another model is in service
+    /// by now.
+    pub(crate) async fn decide_in_session(
+        &self,
+        handle: &SessionHandle,
+        model: &PublishedModel,
+        request: &MaskedRequest,
+        numbers: &[u64],
+    ) -> Result<Batch, Refusal> {
+        let version = &model.manifest.version;
+        self.model_named(version).await?;
+        let mut batch = Batch::new(request.ids.clone());
+        let changes = handle.spend(batch.ids.len() as u64).await?;
+        if self.catalogue.catch_up(changes).await? {
+            self.model_if(version)?;
+        }
+        let session = handle.session();
+        let outside: Vec<bool> = batch.ids.iter().map(|id| !session.contains(id)).collect();
+        batch.mark(outside, RowStatus::NotInSession);
+        self.keep_training_records(model, &mut batch);
+        let hashes = hashes_of_numbers(&self.share_key, numbers, model.classes() + TAG_WORDS);
+        let passive = private_fingerprint(&model.passive_fingerprint);
+        let bound = handle.bind(&passive, &batch.ids, &hashes).await?;
+        batch.mark(bound.into_iter().map(|bound| !bound), RowStatus::ShareChanged);
+        batch.keep_ok((), |(), _| ());
+        Ok(batch)
     }
 
     /// Decides on a request's rows: which of them are computed, if all parties hold them. The
@@ -111,8 +188,8 @@ impl Engine {
         };
         // Masked logits cannot be compared with plain ones: in the ledger and its budgets, the
         // model is another one.
-        let passive = private_fingerprint(model);
-        let in_ledger = ModelVersion::new(format!("{version}-private"));
+        let passive = private_fingerprint(&model.passive_fingerprint);
+        let in_ledger = private_version(version);
         let in_ledger = in_ledger.map_err(|e| Refusal::internal(e.to_string()))?;
         let verdicts = self
             .account
@@ -133,14 +210,21 @@ impl Engine {
             self.model_if(version)?;
             self.keep_training_records(model, &mut batch);
         }
-        let all: Vec<usize> = (0..batch.ids.len()).collect();
-        batch.rows = all.into_iter().filter(|&at| batch.status[at] == RowStatus::Ok).collect();
+        batch.keep_ok((), |(), _| ());
         Ok(batch)
     }
 }
 
-/// Returns the fingerprint of a model's passive parameters in private releases.
-pub(crate) fn private_fingerprint(model: &PublishedModel) -> String {
+/// Returns the fingerprint of passive parameters in the ledger's entries of private releases.
+pub(crate) fn private_fingerprint(passive_fingerprint: &str) -> String {
     let hash = Sha256::new_with_prefix(b"cloison private releases");
-    format!("p-{}", hex(&hash.chain_update(&model.passive_fingerprint).finalize()[..16]))
+    format!("p-{}", hex(&hash.chain_update(passive_fingerprint).finalize()[..16]))
+}
+
+/// Returns the name of a version in the ledger's entries of private releases.
+///
+/// # Errors
+/// [`NameError`] for a version whose name leaves no room.
+pub(crate) fn private_version(version: &ModelVersion) -> Result<ModelVersion, NameError> {
+    ModelVersion::new(format!("{version}-private"))
 }

@@ -21,7 +21,7 @@ use vfl_server::service::{Credentials, PeerIdentity};
 
 use self::session::{Replies, Session};
 use crate::client::PassiveParty;
-use crate::engine::{Engine, private_fingerprint};
+use crate::engine::{Engine, PrivatePolicy, private_fingerprint};
 
 /// The most open sessions: each has a thread at every party.
 const MOST_SESSIONS: usize = 8;
@@ -126,16 +126,20 @@ impl PrivateReleases {
         self.engine.check_mode(ServingMode::Private)?;
         let mut replies: Replies = Box::pin(replies);
         let opened = tokio::time::timeout(self.timeout, replies.next()).await;
-        let version = match opened.map_err(|_| late(&caller.words(), self.timeout))? {
+        let (version, audit_session) = match opened
+            .map_err(|_| late(&caller.words(), self.timeout))?
+        {
             Some(Ok(message)) => match ReleaseReply::try_from(message)? {
-                ReleaseReply::Open(version) => version,
+                ReleaseReply::Open { version, audit_session } => (version, audit_session),
                 _ => return Err(Refusal::invalid("a session begins with the version of a model")),
             },
             Some(Err(status)) => return Err(peer_failure(&caller.words(), &status)),
             None => return Ok(()),
         };
         let model = self.engine.model_named(&version).await?;
-        let (policy, rank_scores) = self.engine.private_policy(caller, &model).await?;
+        let audited = audit_session.as_deref();
+        let PrivatePolicy { policy, rank_scores, audit } =
+            self.engine.private_policy(caller, &model, audited).await?;
         // Only the model's own active party comes so far.
         let _place = self.places.try_acquire().map_err(|_| {
             let message =
@@ -157,7 +161,7 @@ impl PrivateReleases {
             classes: model.classes(),
             policy: policy.policy.clone(),
             rank_scores,
-            passive_fingerprint: private_fingerprint(&model),
+            passive_fingerprint: private_fingerprint(&model.passive_fingerprint),
         };
         let (name, who) = (caller.name().clone(), caller.words());
         let mut parties = vec![Party { name, who, commands, timeout: self.timeout }];
@@ -173,6 +177,7 @@ impl PrivateReleases {
             engine: &self.engine,
             model: &model,
             policy,
+            audit: audit.map(Arc::new),
             terms: &terms,
             parties: &parties,
             timeout: self.timeout,

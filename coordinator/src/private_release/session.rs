@@ -21,12 +21,14 @@ use vfl_protocol::private_release::{
 };
 use vfl_protocol::training::computation::ComputationPiece;
 use vfl_protocol::{Refusal, RefusalKind, WireError, pb, peer_failure};
+use vfl_server::monitoring::Predictions;
 use vfl_server::service::{Credentials, own_task};
 
 use super::{Party, Tries, late};
 use crate::engine::{Batch, Engine};
 use crate::policy::ReadyPolicy;
 use crate::registry::PublishedModel;
+use crate::sessions::SessionHandle;
 
 /// The stream of a party's replies.
 pub(super) type Replies =
@@ -45,6 +47,8 @@ pub(super) struct Session<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) model: &'a Arc<PublishedModel>,
     pub(super) policy: Arc<ReadyPolicy>,
+    /// The audit session; `None`: the live service.
+    pub(super) audit: Option<Arc<SessionHandle>>,
     pub(super) terms: &'a SessionTerms,
     /// The active party, then the passive ones.
     pub(super) parties: &'a [Party],
@@ -151,7 +155,7 @@ impl Session<'_> {
                     stages.computing -= 1;
                     if alive {
                         for (began, status) in answers {
-                            self.engine.meter.live.answered(&status, began.elapsed());
+                            self.meter().answered(&status, began.elapsed());
                         }
                     }
                 }
@@ -164,6 +168,13 @@ impl Session<'_> {
                 stages.computing += 1;
                 computed.push(async move { (answers, done.await.is_ok()) });
             }
+        }
+    }
+
+    fn meter(&self) -> &Predictions {
+        match self.audit {
+            None => &self.engine.meter.live,
+            Some(_) => &self.engine.meter.audits,
         }
     }
 
@@ -229,7 +240,7 @@ impl Session<'_> {
             (self.engine.clone(), self.model.clone(), self.policy.clone(), self.tries.clone());
         let (party, number, began) =
             (self.terms.active_party.clone(), request.number, Instant::now());
-        let records = request.ids.len();
+        let (records, audit) = (request.ids.len(), self.audit.clone());
         Ok(Box::pin(async move {
             let decided = own_task(async move {
                 let n = request.ids.len();
@@ -238,9 +249,12 @@ impl Session<'_> {
                         format!("a private release is of at most {MOST_RECORDS} records, got {n}");
                     return (numbers, Err(Refusal::invalid(message)));
                 }
-                let decided = match tries.one_more(&request.request_id) {
-                    Ok(()) => engine.decide(&party, &model, &policy, &request, &numbers).await,
-                    Err(refusal) => Err(refusal),
+                let decided = match (&audit, tries.one_more(&request.request_id)) {
+                    (_, Err(refusal)) => Err(refusal),
+                    (Some(audit), _) => {
+                        engine.decide_in_session(audit, &model, &request, &numbers).await
+                    }
+                    (None, _) => engine.decide(&party, &model, &policy, &request, &numbers).await,
                 };
                 (numbers, decided)
             });
@@ -344,7 +358,7 @@ impl Session<'_> {
 
     /// Answers a request none of whose records is computed.
     async fn nothing(&self, number: u64, batch: Batch, began: Instant) -> Result<(), Refusal> {
-        self.engine.meter.live.answered(&batch.status, began.elapsed());
+        self.meter().answered(&batch.status, began.elapsed());
         let rows = RequestRows { number, status: batch.status };
         self.parties[0].send(ReleaseCommand::Compute(vec![rows])).await
     }
@@ -372,6 +386,10 @@ impl Session<'_> {
             }
             records += rows;
             stages.records -= pending.batch.ids.len();
+            if let Some(audit) = &self.audit {
+                // Before anything is released, as the ledger is for the live service.
+                audit.count(&pending.batch.ids.select(&pending.batch.rows)).await?;
+            }
             let Pending { batch, masked, began, held, .. } = pending;
             let masked = ReleaseInput { masked, ..ReleaseInput::default() };
             input.extend(&masked, &batch.rows, self.terms.classes);

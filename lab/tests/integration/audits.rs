@@ -31,7 +31,7 @@ use super::support::{
     training_ids,
 };
 
-async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
+pub async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
     let policies =
         ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into();
     let attacks = attacks.iter().copied().map(Into::into).collect();
@@ -39,7 +39,7 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
     audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap()
 }
 
-fn errors(audit: &Audit, attack: Method) -> &Errors {
+pub fn errors(audit: &Audit, attack: Method) -> &Errors {
     let result = audit.attacks.iter().find(|a| a.name == attack.as_str()).unwrap();
     match &result.outcome {
         Outcome::Ran { errors, .. } => errors,

@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use vfl_attack::Method;
 use vfl_coordinator::config::Budgets;
 use vfl_core::data::table::{FeatureStore, FeatureTable};
 use vfl_core::types::{FeatureBlock, PartyName, RecordIds, ReleasedScores, RowStatus};
+use vfl_datasets as data;
+use vfl_datasets::{DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters};
 use vfl_defense::DefenseConfig;
 use vfl_party::computation::release::ServingMode;
 use vfl_passive_party::config::ServingPolicy;
@@ -12,9 +15,11 @@ use vfl_protocol::{pb, read_scores};
 use vfl_server::service::Role;
 use vfl_testbed::deployment::{Deployment, DeploymentSpec};
 
+use super::audits::{audit, errors};
 use super::limited_line::{AtTheLimit, LimitedLine, WHOLE};
 use super::support::{
-    Trained, active_client, coordinator_client, score, spec, test_ids, trained, training_ids,
+    Trained, active_client, config, coordinator_client, score, spec, split, test_ids, trained,
+    training_ids,
 };
 
 /// Lets the first passive party compute, as the coordinator chooses.
@@ -234,6 +239,41 @@ async fn nothing_is_released_without_consent() {
     here.deployment.stop().await.unwrap();
 }
 
+/// An audit on shares finds what a plain one finds, while nobody sees a score but the adversary.
+#[tokio::test(flavor = "multi_thread")]
+async fn audits_run_on_shares() {
+    let here = trained(2, 2, 6).await;
+    let attacks = [Method::LeastSquares, Method::ClampedLeastSquares, Method::Half];
+    let plain = audit(&here, 150, &attacks).await;
+    let here = here.again(|spec| spec.serving = private()).await;
+    let shared = audit(&here, 150, &attacks).await;
+    assert_eq!(plain.audits.len(), shared.audits.len());
+    for (plain, shared) in plain.audits.iter().zip(&shared.audits) {
+        assert_eq!(plain.utility.accuracy, shared.utility.accuracy);
+        assert!(plain.utility.total_variation.is_some() || plain.utility.arg_max_kept.is_some());
+        assert_eq!(shared.utility.arg_max_kept, None);
+        for attack in attacks {
+            let (a, b) = (errors(plain, attack).mse, errors(shared, attack).mse);
+            assert!((a - b).abs() <= 1e-12 + 0.01 * a, "{attack}: {a:e} {b:e}");
+        }
+    }
+    let why = "the coordinator sees no score of a private release";
+    assert!(shared.audits.iter().any(|audit| audit.remarks.iter().any(|r| r.contains(why))));
+    let exact = errors(&shared.audits[0], Method::LeastSquares).mse;
+    assert!(exact < 1e-12, "undefended: {exact:e}");
+    let top: vfl_defense::Policy = "top_k (k = 1)".parse().unwrap();
+    let open = pb::OpenAuditRequest {
+        model_version: here.version.clone(),
+        policy: Some((&top).into()),
+        ids: Some((&test_ids(&here.dataset, 0, 100)).into()),
+        active_party: "active".into(),
+    };
+    let refused = coordinator_client(&here.deployment, Role::Auditor).open_audit(open).await;
+    let said = refused.unwrap_err().message().to_owned();
+    assert!(said.contains("`top_k (k = 1)` is not computed on shares"), "{said}");
+    here.deployment.stop().await.unwrap();
+}
+
 /// The line between coordinator and passive party, which the messages of all three pass, breaks or
 /// falls silent at any byte of a session. Requests end in time, with an answer or an error that
 /// names the party, and later ones are answered in another session.
@@ -296,4 +336,52 @@ async fn a_line_that_ends_at_any_byte_costs_no_later_answer() {
     }
     assert!(broken >= 3, "{broken} of the lines broke a session");
     deployment.stop().await.unwrap();
+}
+
+/// The number of records whose labels are compared; `CLOISON_ROWS` sets another one.
+fn rows() -> usize {
+    std::env::var("CLOISON_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(20_000)
+}
+
+/// The labels of many distinct records are those of the plain service. They may differ where the two
+/// largest scores of a record are within the rounding of logits, 2^-39.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_labels_are_those_of_the_plain_service() {
+    let rows = rows();
+    let mut of = DatasetSpec::new(DatasetName::Synthetic, None, 3);
+    let fields = of.synthetic.fields().clone();
+    let fields = SyntheticFields { records: rows + 2000, features: 16, classes: 6, ..fields };
+    of.synthetic = SyntheticParameters::new(fields).unwrap();
+    let dataset = data::load(&of).unwrap();
+    let split = split(&dataset, 1, 4);
+    let dir = tempfile::tempdir().unwrap();
+    let trained_on = dataset.ids().slice(0, 2000);
+    let asked = dataset.ids().slice(2000, rows + 2000);
+    let mut released: Vec<Vec<u32>> = Vec::new();
+    for serving in [ServingPolicy::default(), private()] {
+        let mode = serving.mode;
+        let mut spec_ = spec(dir.path(), &dataset, &split);
+        (spec_.serving, spec_.defenses) = (serving, defense("class_label"));
+        let deployment = Deployment::start_with(spec_, |_, settings| {
+            settings.ledger.as_mut().unwrap().budgets = Budgets::UNLIMITED;
+            Ok(())
+        });
+        let deployment = deployment.await.unwrap();
+        if mode == ServingMode::Plain {
+            deployment.train(&config(2), &trained_on, |_| ()).await.unwrap();
+        }
+        let mut all = Vec::with_capacity(rows);
+        for from in (0..rows).step_by(16_000) {
+            let ids = asked.slice(from, rows.min(from + 16_000));
+            let (status, labels) = read(&score(&deployment, &ids).await.unwrap());
+            assert!(status.iter().all(|status| *status == RowStatus::Ok));
+            all.extend(labels.predicted_labels());
+        }
+        deployment.stop().await.unwrap();
+        released.push(all);
+    }
+    let differ = released[0].iter().zip(&released[1]).filter(|(a, b)| a != b).count();
+    assert_eq!((differ, released[0].len()), (0, rows));
+    let classes: std::collections::BTreeSet<_> = released[0].iter().collect();
+    assert!(classes.len() > 3, "{classes:?}");
 }

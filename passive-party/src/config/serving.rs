@@ -38,9 +38,7 @@ impl ServingPolicy {
     pub fn check(&self) -> Result<(), String> {
         for text in self.policies.iter().flatten() {
             let policy: Policy = text.parse().map_err(|e| format!("`policies`: {e}"))?;
-            let ranks = [0.0; 2];
-            let ranks = if PrivateRelease::takes_rank_scores(&policy) { &ranks[..] } else { &[] };
-            PrivateRelease::of(&policy, ranks).map_err(|e| format!("`policies`: {e}"))?;
+            PrivateRelease::check(&policy).map_err(|e| format!("`policies`: {e}"))?;
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ pub struct SessionTerms {
     pub layout: ComputationLayout,
     /// The number of classes, 2 to 16.
     pub classes: usize,
-    /// The live policy.
+    /// The policy: the live one, or an audit session's.
     pub policy: Policy,
     /// The scores that the policy gives to ranks, the best first: one for each class, or none.
     pub rank_scores: Vec<f64>,
@@ -144,10 +144,15 @@ pub enum ReleaseCommand {
 }
 
 /// A reply to the coordinator from a party of a session.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum ReleaseReply {
-    /// The first reply of the active party: the version that it expects.
-    Open(ModelVersion),
+    /// The first reply of the active party.
+    Open {
+        /// The version that it expects.
+        version: ModelVersion,
+        /// The audit session, which is a secret; `None` for the live service.
+        audit_session: Option<String>,
+    },
     /// The first reply of a passive party: it takes part.
     Consent,
     /// A request of the active party.
@@ -299,8 +304,11 @@ impl TryFrom<pb::PrivateReleaseReply> for ReleaseReply {
 
     fn try_from(message: pb::PrivateReleaseReply) -> Result<Self, WireError> {
         Ok(match require("reply", message.reply)? {
-            WireReply::Open(pb::PrivateReleaseOpening { model_version }) => {
-                Self::Open(WireError::model_version(model_version)?)
+            WireReply::Open(pb::PrivateReleaseOpening { model_version, audit_session }) => {
+                Self::Open {
+                    version: WireError::model_version(model_version)?,
+                    audit_session: Some(audit_session).filter(|name| !name.is_empty()),
+                }
             }
             WireReply::Consent(pb::PrivateReleaseConsent {}) => Self::Consent,
             WireReply::Request(request) => {
@@ -324,9 +332,12 @@ impl TryFrom<pb::PrivateReleaseReply> for ReleaseReply {
 impl From<ReleaseReply> for pb::PrivateReleaseReply {
     fn from(reply: ReleaseReply) -> Self {
         let reply = match reply {
-            ReleaseReply::Open(version) => WireReply::Open(pb::PrivateReleaseOpening {
-                model_version: version.as_str().to_owned(),
-            }),
+            ReleaseReply::Open { version, audit_session } => {
+                WireReply::Open(pb::PrivateReleaseOpening {
+                    model_version: version.as_str().to_owned(),
+                    audit_session: audit_session.unwrap_or_default(),
+                })
+            }
             ReleaseReply::Consent => WireReply::Consent(pb::PrivateReleaseConsent {}),
             ReleaseReply::Request(request) => {
                 let MaskedRequest { number, ids, masked, request_id } = request;
@@ -404,7 +415,10 @@ mod tests {
         }
         let masked: Vec<u8> = (0..48).collect();
         let replies = [
-            ReleaseReply::Open(ModelVersion::new("m-1").unwrap()),
+            ReleaseReply::Open {
+                version: ModelVersion::new("m-1").unwrap(),
+                audit_session: Some("s".into()),
+            },
             ReleaseReply::Consent,
             ReleaseReply::Request(MaskedRequest {
                 number: 3,

@@ -48,6 +48,15 @@ impl PrivateRelease {
         }
     }
 
+    /// Checks that a policy is computed on shares.
+    ///
+    /// # Errors
+    /// As [`PrivateRelease::of`].
+    pub fn check(policy: &Policy) -> Result<(), String> {
+        let ranks = if Self::takes_rank_scores(policy) { &[0.0; 2][..] } else { &[] };
+        Self::of(policy, ranks).map(drop)
+    }
+
     /// Returns `true` if the release takes the scores that the policy gives to ranks.
     #[must_use]
     pub fn takes_rank_scores(policy: &Policy) -> bool {
