@@ -1,13 +1,13 @@
 //! The coordinator's config file.
 
+mod one_or_many;
+
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use vfl_core::model::MAX_PASSIVE_PARTIES;
 use vfl_core::types::PartyName;
 use vfl_defense::policy::BOUND_ASSUMES;
@@ -21,6 +21,8 @@ use vfl_state::state_dir::StateDir;
 
 pub use crate::ledger::{Budgets, LedgerConfig};
 use vfl_defense::{DefenseConfig, Pipeline, Policy};
+
+use one_or_many::one_or_many;
 
 /// The values of the config file, not yet checked.
 #[derive(Debug, Clone, Deserialize)]
@@ -74,29 +76,6 @@ pub struct ConfigValues {
     /// Permission and limits of audits.
     #[serde(default)]
     pub audit: AuditPolicy,
-}
-
-/// Reads a table, or an array of tables.
-fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DefenseConfig>, D::Error> {
-    struct OneOrMany;
-
-    impl<'de> Visitor<'de> for OneOrMany {
-        type Value = Vec<DefenseConfig>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("a table with the `name` of a defense, or an array of such tables")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-            DefenseConfig::deserialize(MapAccessDeserializer::new(map)).map(|one| vec![one])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-            Vec::deserialize(SeqAccessDeserializer::new(seq))
-        }
-    }
-
-    deserializer.deserialize_any(OneOrMany)
 }
 
 fn default_peer_timeout_ms() -> u64 {

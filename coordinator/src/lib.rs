@@ -19,6 +19,7 @@ mod private_release;
 pub mod publish;
 pub mod registry;
 pub mod replicas;
+mod run_error;
 pub mod secret;
 pub mod service;
 pub mod sessions;

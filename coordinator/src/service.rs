@@ -1,6 +1,5 @@
 //! The gRPC service of the coordinator.
 
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_core::types::ModelVersion;
-use vfl_defense::{DefenseError, Policy};
+use vfl_defense::Policy;
 use vfl_party::computation::release::ServingMode;
 use vfl_protocol::alignment::Frame;
 use vfl_protocol::audit::{OpenSession, Promise, SessionRequest};
@@ -21,78 +20,31 @@ use vfl_protocol::{
     MAX_MESSAGE_BYTES, PredictionRequest, Refusal, RefusalKind, WireError, pb, peer_failure, rough,
 };
 use vfl_server::monitoring::traces::{Context, Tracer, Traces};
-use vfl_server::monitoring::{Endpoint, EndpointError, Monitor, traces};
+use vfl_server::monitoring::{Endpoint, Monitor, traces};
 use vfl_server::service::{
-    Role, ServeError, TlsError, Unread, caller, own_task, serve, until_stopped,
+    PeerIdentity, Role, TlsError, Unread, caller, own_task, serve, until_stopped,
 };
 
 use crate::account::Account;
 use crate::align::Relay;
-use crate::catalogue::{Catalogue, CatalogueError};
+use crate::catalogue::Catalogue;
 use crate::client::PassiveParty;
 use crate::config::{Settings, policy_in_bits};
 use crate::engine::Engine;
 use crate::import::ImportDriver;
-use crate::ledger::{FingerprintLookup, LedgerConfig, LedgerError, LedgerMeter};
+use crate::ledger::{FingerprintLookup, LedgerConfig, LedgerMeter};
 use crate::meter::{Meter, tell_model};
 use crate::policy::{Policies, Purpose};
 use crate::private_release::PrivateReleases;
 use crate::publish::published;
-use crate::registry::{Registry, RegistryError, read_manifest};
+use crate::registry::{Registry, read_manifest};
 use crate::replicas::Replicas;
-use crate::secret::{SecretError, noise_secret};
-use crate::sessions::{Sessions, SessionsError};
+pub use crate::run_error::RunError;
+use crate::secret::noise_secret;
+use crate::sessions::Sessions;
 use crate::share::ShareKey;
 use crate::training::TrainingDriver;
 use crate::window::answers;
-
-/// Errors from starting or running the coordinator.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// An error of the registry in the state directory.
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-    /// Another coordinator uses the state directory.
-    #[error(
-        "state_dir {} is in use by another coordinator; coordinators that share a ledger have a state_dir each", .0.display()
-    )]
-    InUse(PathBuf),
-    /// The state directory cannot be locked.
-    #[error("cannot lock {}: {source}", path.display())]
-    Lock {
-        /// The path of the lock.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
-    /// An address or a certificate is not valid.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The configured defense is not valid.
-    #[error(transparent)]
-    Defense(#[from] DefenseError),
-    /// The policy tells more bits than the config allows, for the model in service.
-    #[error("{0}")]
-    Bits(String),
-    /// An error of the query ledger.
-    #[error("ledger: {0}")]
-    Ledger(#[from] LedgerError),
-    /// An error of the sets of records that audits were summarised over.
-    #[error("the sets of earlier audits: {0}")]
-    Audits(SessionsError),
-    /// An error of the models that several coordinators have in common.
-    #[error("models of the coordinators that share the ledger: {0}")]
-    Catalogue(#[from] CatalogueError),
-    /// An error of the secret that noise is keyed by.
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    /// The endpoint for metrics cannot be opened.
-    #[error(transparent)]
-    Metrics(#[from] EndpointError),
-    /// An error of the transport.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-}
 
 struct Service {
     engine: Arc<Engine>,
@@ -245,6 +197,32 @@ fn derive(state_dir: &std::path::Path) -> FingerprintLookup {
     })
 }
 
+impl Service {
+    /// Does the work of a call on a task of its own, until it ends, the caller goes away or the
+    /// coordinator stops. Tells the caller and the log why it failed; `failed` says in the log what
+    /// that means.
+    fn work<T: Send + 'static>(
+        &self,
+        (failed, caller): (&'static str, PeerIdentity),
+        commands: mpsc::Sender<Result<T, Status>>,
+        work: impl Future<Output = Result<(), Refusal>> + Send + 'static,
+    ) {
+        let stop = self.stop.clone();
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = work => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the coordinator is stopping")),
+                // Nobody is left to work for.
+                () = commands.closed() => Err(Refusal::unavailable("the caller went away")),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(caller = %caller, reason = %refusal, "{failed}");
+                let _ = commands.send(Err(refusal.into())).await;
+            }
+        });
+    }
+}
+
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -287,21 +265,9 @@ impl Coordinator for Service {
         let caller = caller(&request)?;
         let driver = self.driver.clone();
         let (commands, outgoing) = mpsc::channel(16);
-        let replies = request.into_inner();
-        let stop = self.stop.clone();
-        tokio::spawn(async move {
-            let run = driver.run(&caller, replies, commands.clone());
-            let ended = tokio::select! {
-                ended = run => ended,
-                () = stop.cancelled() => Err(Refusal::unavailable("the coordinator is stopping")),
-                // The active party has gone: nobody is left to train for.
-                () = commands.closed() => Err(Refusal::unavailable(format!("{} went away", caller.words()))),
-            };
-            if let Err(refusal) = ended {
-                tracing::warn!(caller = %caller, reason = %refusal, "training ended without a model");
-                let _ = commands.send(Err(refusal.into())).await;
-            }
-        });
+        let (replies, tell, who) = (request.into_inner(), commands.clone(), caller.clone());
+        let work = async move { driver.run(&caller, replies, tell).await };
+        self.work(("training ended without a model", who), commands, work);
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
@@ -314,19 +280,9 @@ impl Coordinator for Service {
         let caller = caller(&request)?;
         let driver = self.imports.clone();
         let (commands, outgoing) = mpsc::channel(4);
-        let replies = request.into_inner();
-        let stop = self.stop.clone();
-        tokio::spawn(async move {
-            let ended = tokio::select! {
-                ended = driver.run(&caller, replies, commands.clone()) => ended,
-                () = stop.cancelled() => Err(Refusal::unavailable("the coordinator is stopping")),
-                () = commands.closed() => Err(Refusal::unavailable(format!("{} went away", caller.words()))),
-            };
-            if let Err(refusal) = ended {
-                tracing::warn!(caller = %caller, reason = %refusal, "imported parameters were not published");
-                let _ = commands.send(Err(refusal.into())).await;
-            }
-        });
+        let (replies, tell, who) = (request.into_inner(), commands.clone(), caller.clone());
+        let work = async move { driver.run(&caller, replies, tell).await };
+        self.work(("imported parameters were not published", who), commands, work);
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
@@ -424,20 +380,11 @@ impl Coordinator for Service {
         request: Request<Streaming<pb::PrivateReleaseReply>>,
     ) -> Result<Response<Self::ReleasePrivatelyStream>, Status> {
         let caller = caller(&request)?;
+        let private = self.private.clone();
         let (commands, outgoing) = mpsc::channel(16);
-        let (replies, private) = (request.into_inner(), self.private.clone());
-        let stop = self.stop.clone();
-        tokio::spawn(async move {
-            let ended = tokio::select! {
-                ended = private.run(&caller, replies, commands.clone()) => ended,
-                () = stop.cancelled() => Err(Refusal::unavailable("the coordinator is stopping")),
-                () = commands.closed() => Ok(()),
-            };
-            if let Err(refusal) = ended {
-                tracing::warn!(caller = %caller, reason = %refusal, "a session of private releases ended");
-                let _ = commands.send(Err(refusal.into())).await;
-            }
-        });
+        let (replies, tell, who) = (request.into_inner(), commands.clone(), caller.clone());
+        let work = async move { private.run(&caller, replies, tell).await };
+        self.work(("a session of private releases ended", who), commands, work);
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 

@@ -11,5 +11,6 @@ pub mod evaluation;
 pub mod logits;
 mod private_release;
 pub mod release;
+mod run_error;
 pub mod service;
 pub mod training_map;

@@ -11,7 +11,6 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
-use vfl_core::data::table::StoreError as FeatureError;
 use vfl_core::types::RecordIds;
 use vfl_party::training::{Importer, Participant, PrivateAccess};
 use vfl_protocol::alignment::Frame;
@@ -23,84 +22,25 @@ use vfl_protocol::{
 };
 use vfl_server::cli::PartySettings as _;
 use vfl_server::monitoring::traces::{Context, Tracer, Traces};
-use vfl_server::monitoring::{Endpoint, EndpointError, Monitor, Predictions, traces};
+use vfl_server::monitoring::{Endpoint, Monitor, Predictions, traces};
 use vfl_server::service::{
-    Credentials, ServeError, Unread, caller, off_thread, own_task, serve, until_stopped,
+    Credentials, Unread, caller, off_thread, own_task, serve, until_stopped,
 };
 use vfl_state::common_rules::RulesError;
-use vfl_state::journal::JournalError;
-use vfl_state::state_file::StateFileError;
-use vfl_state::state_folder::{FolderError, hold_if_folder};
-use vfl_state::{ShareStore, Staging, StoreError};
-use vfl_transform::TransformError;
+use vfl_state::state_folder::hold_if_folder;
+use vfl_state::{ShareStore, Staging};
 
 use crate::align::Alignments;
 use crate::collusion::Collusion;
 use crate::config::{Settings, check_release, check_training};
 use crate::consent::Consent;
 use crate::disclosure::Disclosure;
+use crate::evaluation::Evaluations;
 use crate::evaluation::service::evaluate;
-use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::{LogitServer, MAX_ROWS};
 use crate::private_release::PrivateReleases;
-use crate::release::ReleaseError;
-use crate::training_map::{self, TrainingMapError};
-
-/// Errors from starting or running the passive party.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The state directory.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The folder of the state.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The rules that other processes serve under.
-    #[error(transparent)]
-    Rules(#[from] RulesError),
-    /// The store of the features.
-    #[error("[data]: {0}")]
-    Features(#[from] FeatureError),
-    /// The stored releases.
-    #[error(transparent)]
-    Releases(#[from] ReleaseError),
-    /// The record of scorings.
-    #[error(transparent)]
-    Evaluation(#[from] EvaluationError),
-    /// The audit policy.
-    #[error("[audit]: {0}")]
-    Audit(String),
-    /// The release policy.
-    #[error("[release]: {0}")]
-    Release(String),
-    /// The rules for alignments.
-    #[error("[alignment]: {0}")]
-    Alignment(String),
-    /// The record of alignments.
-    #[error(transparent)]
-    Alignments(#[from] StateFileError),
-    /// The part in predictions.
-    #[error("[serving]: {0}")]
-    Serving(String),
-    /// The rules for trainings.
-    #[error("[training]: {0}")]
-    Training(String),
-    /// The journal of trainings.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The map that features go through before training.
-    #[error("[training]: {0}")]
-    TrainingMap(#[from] TrainingMapError),
-    /// A map for another number of features.
-    #[error("[training]: {0}")]
-    Transform(#[from] TransformError),
-    /// The address for metrics.
-    #[error(transparent)]
-    Metrics(#[from] EndpointError),
-    /// The transport of gRPC.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-}
+pub use crate::run_error::RunError;
+use crate::training_map;
 
 /// The number of questions of one stream that are looked up side by side. More wait in transit.
 const SIDE_BY_SIDE: usize = 8;
