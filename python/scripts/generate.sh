@@ -22,8 +22,8 @@ trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$out"
 for file in "$scratch"/vfl/v1/*; do
   name=${file##*/}
-  # common.proto and alignment.proto have no service.
-  [[ "$name" != common_pb2_grpc.py && "$name" != alignment_pb2_grpc.py ]] || continue
+  # These have no service.
+  [[ "$name" != @(common|alignment|private_release)_pb2_grpc.py ]] || continue
   # Modules of this package import one another, whatever else is called vfl. The message Transform.None is no name in Python: the
   # annotations call it None_, and at run time it is getattr(Transform, "None").
   sed -e 's/^from vfl\.v1 import /from . import /' -e 's/class None(/class None_(/' -e 's/Transform\.None\b/Transform.None_/g' \

@@ -53,6 +53,14 @@ class RecordIds(_message.Message):
     ends: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, text: _Optional[str] = ..., ends: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class ShareRefusal(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
 class Labels(_message.Message):
     __slots__ = ("classes", "labels")
     CLASSES_FIELD_NUMBER: _ClassVar[int]

@@ -24,55 +24,56 @@ _sym_db = _symbol_database.Default()
 
 from . import alignment_pb2 as vfl_dot_v1_dot_alignment__pb2
 from . import common_pb2 as vfl_dot_v1_dot_common__pb2
+from . import private_release_pb2 as vfl_dot_v1_dot_private__release__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18vfl/v1/coordinator.proto\x12\x06vfl.v1\x1a\x16vfl/v1/alignment.proto\x1a\x13vfl/v1/common.proto\"\x16\n\x14\x44\x65scribeModelRequest\"\x9e\x03\n\x15\x44\x65scribeModelResponse\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x13\n\x0b\x63lass_names\x18\x02 \x03(\t\x12\x43\n\x0fpassive_parties\x18\x03 \x03(\x0b\x32*.vfl.v1.DescribeModelResponse.PassiveParty\x12\x1e\n\x06policy\x18\x04 \x01(\x0b\x32\x0e.vfl.v1.Policy\x12\x17\n\x0f\x61\x63tive_features\x18\x05 \x01(\r\x12+\n\x08training\x18\x06 \x01(\x0b\x32\x19.vfl.v1.TrainingPublished\x12 \n\x05model\x18\x07 \x01(\x0b\x32\x11.vfl.v1.ModelSpec\x12\'\n\x0e\x61\x63tive_privacy\x18\x08 \x01(\x0b\x32\x0f.vfl.v1.Privacy\x12\x11\n\ttop_shown\x18\t \x01(\x08\x1aP\n\x0cPassiveParty\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x02 \x01(\r\x12 \n\x07privacy\x18\x03 \x01(\x0b\x32\x0f.vfl.v1.Privacy\"/\n\x16ReleaseTopModelRequest\x12\x15\n\rmodel_version\x18\x01 \x01(\t\",\n\x17ReleaseTopModelResponse\x12\x11\n\ttop_model\x18\x01 \x01(\x0c\"\x96\x01\n\x0cPublishReply\x12%\n\x05start\x18\x01 \x01(\x0b\x32\x14.vfl.v1.PublishStartH\x00\x12)\n\x0ctraining_ids\x18\x02 \x01(\x0b\x32\x11.vfl.v1.RecordIdsH\x00\x12+\n\tpublished\x18\x03 \x01(\x0b\x32\x16.vfl.v1.SharePublishedH\x00\x42\x07\n\x05reply\"\x85\x01\n\x0cPublishStart\x12\x13\n\x0b\x63lass_names\x18\x01 \x03(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x02 \x01(\r\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x19\n\x11training_id_count\x18\x04 \x01(\r\x12#\n\tsub_model\x18\x05 \x01(\x0b\x32\x10.vfl.v1.SubModel\"t\n\x0ePublishCommand\x12\'\n\x07publish\x18\x01 \x01(\x0b\x32\x14.vfl.v1.PublishShareH\x00\x12.\n\tpublished\x18\x02 \x01(\x0b\x32\x19.vfl.v1.TrainingPublishedH\x00\x42\t\n\x07\x63ommand\"\x98\x01\n\x0ePredictRequest\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x1e\n\x03ids\x18\x02 \x01(\x0b\x32\x11.vfl.v1.RecordIds\x12$\n\x0clogit_shares\x18\x03 \x01(\x0b\x32\x0e.vfl.v1.Matrix\x12\x15\n\raudit_session\x18\x04 \x01(\t\x12\x12\n\nrequest_id\x18\x05 \x01(\t\"q\n\x0fPredictResponse\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12%\n\nrow_status\x18\x02 \x03(\x0e\x32\x11.vfl.v1.RowStatus\x12 \n\x07release\x18\x03 \x01(\x0b\x32\x0f.vfl.v1.Release\"-\n\x15\x44\x65scribeLedgerRequest\x12\x14\n\x0c\x61\x63tive_party\x18\x01 \x01(\t\"\xec\x05\n\x16\x44\x65scribeLedgerResponse\x12\x0c\n\x04kept\x18\x01 \x01(\x08\x12\x37\n\x07\x62udgets\x18\x02 \x01(\x0b\x32&.vfl.v1.DescribeLedgerResponse.Budgets\x12\x35\n\x07parties\x18\x03 \x03(\x0b\x32$.vfl.v1.DescribeLedgerResponse.Party\x1a\xfd\x01\n\x07\x42udgets\x12\x14\n\x07records\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x1f\n\x12queries_per_record\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12\x1c\n\x0frows_per_minute\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x1e\n\x11models_per_record\x18\x04 \x01(\x04H\x03\x88\x01\x01\x12\x1c\n\x0f\x62its_per_record\x18\x05 \x01(\x01H\x04\x88\x01\x01\x42\n\n\x08_recordsB\x15\n\x13_queries_per_recordB\x12\n\x10_rows_per_minuteB\x14\n\x12_models_per_recordB\x12\n\x10_bits_per_record\x1a\xaa\x01\n\x03Use\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12\x0f\n\x07queries\x18\x03 \x01(\x04\x12\x0f\n\x07refused\x18\x04 \x01(\x04\x12\x10\n\x08\x66irst_at\x18\x05 \x01(\x03\x12\x0f\n\x07last_at\x18\x06 \x01(\x03\x12\x1b\n\x13passive_fingerprint\x18\x07 \x01(\t\x12\x11\n\x04\x62its\x18\x08 \x01(\x01H\x00\x88\x01\x01\x42\x07\n\x05_bits\x1a\xa6\x01\n\x05Party\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07records\x18\x02 \x01(\x04\x12\x19\n\x0crecords_left\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x0f\n\x07queries\x18\x04 \x01(\x04\x12\x0f\n\x07refused\x18\x05 \x01(\x04\x12\x30\n\x04uses\x18\x06 \x03(\x0b\x32\".vfl.v1.DescribeLedgerResponse.UseB\x0f\n\r_records_left\"\x7f\n\x10OpenAuditRequest\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x1e\n\x06policy\x18\x02 \x01(\x0b\x32\x0e.vfl.v1.Policy\x12\x1e\n\x03ids\x18\x03 \x01(\x0b\x32\x11.vfl.v1.RecordIds\x12\x14\n\x0c\x61\x63tive_party\x18\x04 \x01(\t\"`\n\x11OpenAuditResponse\x12\x15\n\raudit_session\x18\x01 \x01(\t\x12\x12\n\nrow_budget\x18\x02 \x01(\x04\x12 \n\x07promise\x18\x03 \x01(\x0b\x32\x0f.vfl.v1.Promise\"v\n\x07Promise\x12\x15\n\rkeeps_arg_max\x18\x01 \x01(\x08\x12\x15\n\rkeeps_ranking\x18\x02 \x01(\x08\x12\x12\n\nrandomised\x18\x03 \x01(\x08\x12\x11\n\x04\x62its\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05notes\x18\x05 \x03(\tB\x07\n\x05_bits\"C\n\x11\x43loseAuditRequest\x12\x15\n\raudit_session\x18\x01 \x01(\t\x12\x17\n\x0fwithout_summary\x18\x02 \x01(\x08\"\xd1\x01\n\x12\x43loseAuditResponse\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\x1a\n\rkl_divergence\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x1c\n\x0ftotal_variation\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x19\n\x0c\x61rg_max_kept\x18\x04 \x01(\x01H\x02\x88\x01\x01\x12\x0f\n\x07records\x18\x05 \x01(\x04\x12\x10\n\x08withheld\x18\x06 \x01(\tB\x10\n\x0e_kl_divergenceB\x12\n\x10_total_variationB\x0f\n\r_arg_max_kept2\xc0\x05\n\x0b\x43oordinator\x12L\n\rDescribeModel\x12\x1c.vfl.v1.DescribeModelRequest\x1a\x1d.vfl.v1.DescribeModelResponse\x12;\n\x05Train\x12\x15.vfl.v1.TrainingReply\x1a\x17.vfl.v1.TrainingCommand(\x01\x30\x01\x12;\n\x07Publish\x12\x14.vfl.v1.PublishReply\x1a\x16.vfl.v1.PublishCommand(\x01\x30\x01\x12;\n\x05\x41lign\x12\x16.vfl.v1.AlignmentFrame\x1a\x16.vfl.v1.AlignmentFrame(\x01\x30\x01\x12R\n\x0fReleaseTopModel\x12\x1e.vfl.v1.ReleaseTopModelRequest\x1a\x1f.vfl.v1.ReleaseTopModelResponse\x12:\n\x07Predict\x12\x16.vfl.v1.PredictRequest\x1a\x17.vfl.v1.PredictResponse\x12\x44\n\rPredictStream\x12\x16.vfl.v1.PredictRequest\x1a\x17.vfl.v1.PredictResponse(\x01\x30\x01\x12O\n\x0e\x44\x65scribeLedger\x12\x1d.vfl.v1.DescribeLedgerRequest\x1a\x1e.vfl.v1.DescribeLedgerResponse\x12@\n\tOpenAudit\x12\x18.vfl.v1.OpenAuditRequest\x1a\x19.vfl.v1.OpenAuditResponse\x12\x43\n\nCloseAudit\x12\x19.vfl.v1.CloseAuditRequest\x1a\x1a.vfl.v1.CloseAuditResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18vfl/v1/coordinator.proto\x12\x06vfl.v1\x1a\x16vfl/v1/alignment.proto\x1a\x13vfl/v1/common.proto\x1a\x1cvfl/v1/private_release.proto\"\x16\n\x14\x44\x65scribeModelRequest\"\xb7\x03\n\x15\x44\x65scribeModelResponse\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x13\n\x0b\x63lass_names\x18\x02 \x03(\t\x12\x43\n\x0fpassive_parties\x18\x03 \x03(\x0b\x32*.vfl.v1.DescribeModelResponse.PassiveParty\x12\x1e\n\x06policy\x18\x04 \x01(\x0b\x32\x0e.vfl.v1.Policy\x12\x17\n\x0f\x61\x63tive_features\x18\x05 \x01(\r\x12+\n\x08training\x18\x06 \x01(\x0b\x32\x19.vfl.v1.TrainingPublished\x12 \n\x05model\x18\x07 \x01(\x0b\x32\x11.vfl.v1.ModelSpec\x12\'\n\x0e\x61\x63tive_privacy\x18\x08 \x01(\x0b\x32\x0f.vfl.v1.Privacy\x12\x11\n\ttop_shown\x18\t \x01(\x08\x12\x17\n\x0fprivate_release\x18\n \x01(\x08\x1aP\n\x0cPassiveParty\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x02 \x01(\r\x12 \n\x07privacy\x18\x03 \x01(\x0b\x32\x0f.vfl.v1.Privacy\"/\n\x16ReleaseTopModelRequest\x12\x15\n\rmodel_version\x18\x01 \x01(\t\",\n\x17ReleaseTopModelResponse\x12\x11\n\ttop_model\x18\x01 \x01(\x0c\"\x96\x01\n\x0cPublishReply\x12%\n\x05start\x18\x01 \x01(\x0b\x32\x14.vfl.v1.PublishStartH\x00\x12)\n\x0ctraining_ids\x18\x02 \x01(\x0b\x32\x11.vfl.v1.RecordIdsH\x00\x12+\n\tpublished\x18\x03 \x01(\x0b\x32\x16.vfl.v1.SharePublishedH\x00\x42\x07\n\x05reply\"\x85\x01\n\x0cPublishStart\x12\x13\n\x0b\x63lass_names\x18\x01 \x03(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x02 \x01(\r\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x19\n\x11training_id_count\x18\x04 \x01(\r\x12#\n\tsub_model\x18\x05 \x01(\x0b\x32\x10.vfl.v1.SubModel\"t\n\x0ePublishCommand\x12\'\n\x07publish\x18\x01 \x01(\x0b\x32\x14.vfl.v1.PublishShareH\x00\x12.\n\tpublished\x18\x02 \x01(\x0b\x32\x19.vfl.v1.TrainingPublishedH\x00\x42\t\n\x07\x63ommand\"\x98\x01\n\x0ePredictRequest\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x1e\n\x03ids\x18\x02 \x01(\x0b\x32\x11.vfl.v1.RecordIds\x12$\n\x0clogit_shares\x18\x03 \x01(\x0b\x32\x0e.vfl.v1.Matrix\x12\x15\n\raudit_session\x18\x04 \x01(\t\x12\x12\n\nrequest_id\x18\x05 \x01(\t\"q\n\x0fPredictResponse\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12%\n\nrow_status\x18\x02 \x03(\x0e\x32\x11.vfl.v1.RowStatus\x12 \n\x07release\x18\x03 \x01(\x0b\x32\x0f.vfl.v1.Release\"-\n\x15\x44\x65scribeLedgerRequest\x12\x14\n\x0c\x61\x63tive_party\x18\x01 \x01(\t\"\xec\x05\n\x16\x44\x65scribeLedgerResponse\x12\x0c\n\x04kept\x18\x01 \x01(\x08\x12\x37\n\x07\x62udgets\x18\x02 \x01(\x0b\x32&.vfl.v1.DescribeLedgerResponse.Budgets\x12\x35\n\x07parties\x18\x03 \x03(\x0b\x32$.vfl.v1.DescribeLedgerResponse.Party\x1a\xfd\x01\n\x07\x42udgets\x12\x14\n\x07records\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x1f\n\x12queries_per_record\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12\x1c\n\x0frows_per_minute\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x1e\n\x11models_per_record\x18\x04 \x01(\x04H\x03\x88\x01\x01\x12\x1c\n\x0f\x62its_per_record\x18\x05 \x01(\x01H\x04\x88\x01\x01\x42\n\n\x08_recordsB\x15\n\x13_queries_per_recordB\x12\n\x10_rows_per_minuteB\x14\n\x12_models_per_recordB\x12\n\x10_bits_per_record\x1a\xaa\x01\n\x03Use\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12\x0f\n\x07queries\x18\x03 \x01(\x04\x12\x0f\n\x07refused\x18\x04 \x01(\x04\x12\x10\n\x08\x66irst_at\x18\x05 \x01(\x03\x12\x0f\n\x07last_at\x18\x06 \x01(\x03\x12\x1b\n\x13passive_fingerprint\x18\x07 \x01(\t\x12\x11\n\x04\x62its\x18\x08 \x01(\x01H\x00\x88\x01\x01\x42\x07\n\x05_bits\x1a\xa6\x01\n\x05Party\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07records\x18\x02 \x01(\x04\x12\x19\n\x0crecords_left\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x0f\n\x07queries\x18\x04 \x01(\x04\x12\x0f\n\x07refused\x18\x05 \x01(\x04\x12\x30\n\x04uses\x18\x06 \x03(\x0b\x32\".vfl.v1.DescribeLedgerResponse.UseB\x0f\n\r_records_left\"\x7f\n\x10OpenAuditRequest\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x1e\n\x06policy\x18\x02 \x01(\x0b\x32\x0e.vfl.v1.Policy\x12\x1e\n\x03ids\x18\x03 \x01(\x0b\x32\x11.vfl.v1.RecordIds\x12\x14\n\x0c\x61\x63tive_party\x18\x04 \x01(\t\"`\n\x11OpenAuditResponse\x12\x15\n\raudit_session\x18\x01 \x01(\t\x12\x12\n\nrow_budget\x18\x02 \x01(\x04\x12 \n\x07promise\x18\x03 \x01(\x0b\x32\x0f.vfl.v1.Promise\"v\n\x07Promise\x12\x15\n\rkeeps_arg_max\x18\x01 \x01(\x08\x12\x15\n\rkeeps_ranking\x18\x02 \x01(\x08\x12\x12\n\nrandomised\x18\x03 \x01(\x08\x12\x11\n\x04\x62its\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05notes\x18\x05 \x03(\tB\x07\n\x05_bits\"C\n\x11\x43loseAuditRequest\x12\x15\n\raudit_session\x18\x01 \x01(\t\x12\x17\n\x0fwithout_summary\x18\x02 \x01(\x08\"\xd1\x01\n\x12\x43loseAuditResponse\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\x1a\n\rkl_divergence\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x1c\n\x0ftotal_variation\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x19\n\x0c\x61rg_max_kept\x18\x04 \x01(\x01H\x02\x88\x01\x01\x12\x0f\n\x07records\x18\x05 \x01(\x04\x12\x10\n\x08withheld\x18\x06 \x01(\tB\x10\n\x0e_kl_divergenceB\x12\n\x10_total_variationB\x0f\n\r_arg_max_kept2\x94\x06\n\x0b\x43oordinator\x12L\n\rDescribeModel\x12\x1c.vfl.v1.DescribeModelRequest\x1a\x1d.vfl.v1.DescribeModelResponse\x12;\n\x05Train\x12\x15.vfl.v1.TrainingReply\x1a\x17.vfl.v1.TrainingCommand(\x01\x30\x01\x12;\n\x07Publish\x12\x14.vfl.v1.PublishReply\x1a\x16.vfl.v1.PublishCommand(\x01\x30\x01\x12;\n\x05\x41lign\x12\x16.vfl.v1.AlignmentFrame\x1a\x16.vfl.v1.AlignmentFrame(\x01\x30\x01\x12R\n\x0fReleaseTopModel\x12\x1e.vfl.v1.ReleaseTopModelRequest\x1a\x1f.vfl.v1.ReleaseTopModelResponse\x12:\n\x07Predict\x12\x16.vfl.v1.PredictRequest\x1a\x17.vfl.v1.PredictResponse\x12\x44\n\rPredictStream\x12\x16.vfl.v1.PredictRequest\x1a\x17.vfl.v1.PredictResponse(\x01\x30\x01\x12R\n\x10ReleasePrivately\x12\x1b.vfl.v1.PrivateReleaseReply\x1a\x1d.vfl.v1.PrivateReleaseCommand(\x01\x30\x01\x12O\n\x0e\x44\x65scribeLedger\x12\x1d.vfl.v1.DescribeLedgerRequest\x1a\x1e.vfl.v1.DescribeLedgerResponse\x12@\n\tOpenAudit\x12\x18.vfl.v1.OpenAuditRequest\x1a\x19.vfl.v1.OpenAuditResponse\x12\x43\n\nCloseAudit\x12\x19.vfl.v1.CloseAuditRequest\x1a\x1a.vfl.v1.CloseAuditResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'vfl.v1.coordinator_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DESCRIBEMODELREQUEST']._serialized_start=81
-  _globals['_DESCRIBEMODELREQUEST']._serialized_end=103
-  _globals['_DESCRIBEMODELRESPONSE']._serialized_start=106
-  _globals['_DESCRIBEMODELRESPONSE']._serialized_end=520
-  _globals['_DESCRIBEMODELRESPONSE_PASSIVEPARTY']._serialized_start=440
-  _globals['_DESCRIBEMODELRESPONSE_PASSIVEPARTY']._serialized_end=520
-  _globals['_RELEASETOPMODELREQUEST']._serialized_start=522
-  _globals['_RELEASETOPMODELREQUEST']._serialized_end=569
-  _globals['_RELEASETOPMODELRESPONSE']._serialized_start=571
-  _globals['_RELEASETOPMODELRESPONSE']._serialized_end=615
-  _globals['_PUBLISHREPLY']._serialized_start=618
-  _globals['_PUBLISHREPLY']._serialized_end=768
-  _globals['_PUBLISHSTART']._serialized_start=771
-  _globals['_PUBLISHSTART']._serialized_end=904
-  _globals['_PUBLISHCOMMAND']._serialized_start=906
-  _globals['_PUBLISHCOMMAND']._serialized_end=1022
-  _globals['_PREDICTREQUEST']._serialized_start=1025
-  _globals['_PREDICTREQUEST']._serialized_end=1177
-  _globals['_PREDICTRESPONSE']._serialized_start=1179
-  _globals['_PREDICTRESPONSE']._serialized_end=1292
-  _globals['_DESCRIBELEDGERREQUEST']._serialized_start=1294
-  _globals['_DESCRIBELEDGERREQUEST']._serialized_end=1339
-  _globals['_DESCRIBELEDGERRESPONSE']._serialized_start=1342
-  _globals['_DESCRIBELEDGERRESPONSE']._serialized_end=2090
-  _globals['_DESCRIBELEDGERRESPONSE_BUDGETS']._serialized_start=1495
-  _globals['_DESCRIBELEDGERRESPONSE_BUDGETS']._serialized_end=1748
-  _globals['_DESCRIBELEDGERRESPONSE_USE']._serialized_start=1751
-  _globals['_DESCRIBELEDGERRESPONSE_USE']._serialized_end=1921
-  _globals['_DESCRIBELEDGERRESPONSE_PARTY']._serialized_start=1924
-  _globals['_DESCRIBELEDGERRESPONSE_PARTY']._serialized_end=2090
-  _globals['_OPENAUDITREQUEST']._serialized_start=2092
-  _globals['_OPENAUDITREQUEST']._serialized_end=2219
-  _globals['_OPENAUDITRESPONSE']._serialized_start=2221
-  _globals['_OPENAUDITRESPONSE']._serialized_end=2317
-  _globals['_PROMISE']._serialized_start=2319
-  _globals['_PROMISE']._serialized_end=2437
-  _globals['_CLOSEAUDITREQUEST']._serialized_start=2439
-  _globals['_CLOSEAUDITREQUEST']._serialized_end=2506
-  _globals['_CLOSEAUDITRESPONSE']._serialized_start=2509
-  _globals['_CLOSEAUDITRESPONSE']._serialized_end=2718
-  _globals['_COORDINATOR']._serialized_start=2721
-  _globals['_COORDINATOR']._serialized_end=3425
+  _globals['_DESCRIBEMODELREQUEST']._serialized_start=111
+  _globals['_DESCRIBEMODELREQUEST']._serialized_end=133
+  _globals['_DESCRIBEMODELRESPONSE']._serialized_start=136
+  _globals['_DESCRIBEMODELRESPONSE']._serialized_end=575
+  _globals['_DESCRIBEMODELRESPONSE_PASSIVEPARTY']._serialized_start=495
+  _globals['_DESCRIBEMODELRESPONSE_PASSIVEPARTY']._serialized_end=575
+  _globals['_RELEASETOPMODELREQUEST']._serialized_start=577
+  _globals['_RELEASETOPMODELREQUEST']._serialized_end=624
+  _globals['_RELEASETOPMODELRESPONSE']._serialized_start=626
+  _globals['_RELEASETOPMODELRESPONSE']._serialized_end=670
+  _globals['_PUBLISHREPLY']._serialized_start=673
+  _globals['_PUBLISHREPLY']._serialized_end=823
+  _globals['_PUBLISHSTART']._serialized_start=826
+  _globals['_PUBLISHSTART']._serialized_end=959
+  _globals['_PUBLISHCOMMAND']._serialized_start=961
+  _globals['_PUBLISHCOMMAND']._serialized_end=1077
+  _globals['_PREDICTREQUEST']._serialized_start=1080
+  _globals['_PREDICTREQUEST']._serialized_end=1232
+  _globals['_PREDICTRESPONSE']._serialized_start=1234
+  _globals['_PREDICTRESPONSE']._serialized_end=1347
+  _globals['_DESCRIBELEDGERREQUEST']._serialized_start=1349
+  _globals['_DESCRIBELEDGERREQUEST']._serialized_end=1394
+  _globals['_DESCRIBELEDGERRESPONSE']._serialized_start=1397
+  _globals['_DESCRIBELEDGERRESPONSE']._serialized_end=2145
+  _globals['_DESCRIBELEDGERRESPONSE_BUDGETS']._serialized_start=1550
+  _globals['_DESCRIBELEDGERRESPONSE_BUDGETS']._serialized_end=1803
+  _globals['_DESCRIBELEDGERRESPONSE_USE']._serialized_start=1806
+  _globals['_DESCRIBELEDGERRESPONSE_USE']._serialized_end=1976
+  _globals['_DESCRIBELEDGERRESPONSE_PARTY']._serialized_start=1979
+  _globals['_DESCRIBELEDGERRESPONSE_PARTY']._serialized_end=2145
+  _globals['_OPENAUDITREQUEST']._serialized_start=2147
+  _globals['_OPENAUDITREQUEST']._serialized_end=2274
+  _globals['_OPENAUDITRESPONSE']._serialized_start=2276
+  _globals['_OPENAUDITRESPONSE']._serialized_end=2372
+  _globals['_PROMISE']._serialized_start=2374
+  _globals['_PROMISE']._serialized_end=2492
+  _globals['_CLOSEAUDITREQUEST']._serialized_start=2494
+  _globals['_CLOSEAUDITREQUEST']._serialized_end=2561
+  _globals['_CLOSEAUDITRESPONSE']._serialized_start=2564
+  _globals['_CLOSEAUDITRESPONSE']._serialized_end=2773
+  _globals['_COORDINATOR']._serialized_start=2776
+  _globals['_COORDINATOR']._serialized_end=3564
 # @@protoc_insertion_point(module_scope)

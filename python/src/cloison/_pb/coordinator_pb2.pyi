@@ -1,5 +1,6 @@
 from . import alignment_pb2 as _alignment_pb2
 from . import common_pb2 as _common_pb2
+from . import private_release_pb2 as _private_release_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -13,7 +14,7 @@ class DescribeModelRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeModelResponse(_message.Message):
-    __slots__ = ("model_version", "class_names", "passive_parties", "policy", "active_features", "training", "model", "active_privacy", "top_shown")
+    __slots__ = ("model_version", "class_names", "passive_parties", "policy", "active_features", "training", "model", "active_privacy", "top_shown", "private_release")
     class PassiveParty(_message.Message):
         __slots__ = ("name", "features", "privacy")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +33,7 @@ class DescribeModelResponse(_message.Message):
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_PRIVACY_FIELD_NUMBER: _ClassVar[int]
     TOP_SHOWN_FIELD_NUMBER: _ClassVar[int]
+    PRIVATE_RELEASE_FIELD_NUMBER: _ClassVar[int]
     model_version: str
     class_names: _containers.RepeatedScalarFieldContainer[str]
     passive_parties: _containers.RepeatedCompositeFieldContainer[DescribeModelResponse.PassiveParty]
@@ -41,7 +43,8 @@ class DescribeModelResponse(_message.Message):
     model: _common_pb2.ModelSpec
     active_privacy: _common_pb2.Privacy
     top_shown: bool
-    def __init__(self, model_version: _Optional[str] = ..., class_names: _Optional[_Iterable[str]] = ..., passive_parties: _Optional[_Iterable[_Union[DescribeModelResponse.PassiveParty, _Mapping]]] = ..., policy: _Optional[_Union[_common_pb2.Policy, _Mapping]] = ..., active_features: _Optional[int] = ..., training: _Optional[_Union[_common_pb2.TrainingPublished, _Mapping]] = ..., model: _Optional[_Union[_common_pb2.ModelSpec, _Mapping]] = ..., active_privacy: _Optional[_Union[_common_pb2.Privacy, _Mapping]] = ..., top_shown: bool = ...) -> None: ...
+    private_release: bool
+    def __init__(self, model_version: _Optional[str] = ..., class_names: _Optional[_Iterable[str]] = ..., passive_parties: _Optional[_Iterable[_Union[DescribeModelResponse.PassiveParty, _Mapping]]] = ..., policy: _Optional[_Union[_common_pb2.Policy, _Mapping]] = ..., active_features: _Optional[int] = ..., training: _Optional[_Union[_common_pb2.TrainingPublished, _Mapping]] = ..., model: _Optional[_Union[_common_pb2.ModelSpec, _Mapping]] = ..., active_privacy: _Optional[_Union[_common_pb2.Privacy, _Mapping]] = ..., top_shown: bool = ..., private_release: bool = ...) -> None: ...
 
 class ReleaseTopModelRequest(_message.Message):
     __slots__ = ("model_version",)

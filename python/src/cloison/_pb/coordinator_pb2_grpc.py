@@ -6,6 +6,7 @@ import warnings
 from . import alignment_pb2 as vfl_dot_v1_dot_alignment__pb2
 from . import common_pb2 as vfl_dot_v1_dot_common__pb2
 from . import coordinator_pb2 as vfl_dot_v1_dot_coordinator__pb2
+from . import private_release_pb2 as vfl_dot_v1_dot_private__release__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -71,6 +72,11 @@ class CoordinatorStub(object):
                 '/vfl.v1.Coordinator/PredictStream',
                 request_serializer=vfl_dot_v1_dot_coordinator__pb2.PredictRequest.SerializeToString,
                 response_deserializer=vfl_dot_v1_dot_coordinator__pb2.PredictResponse.FromString,
+                _registered_method=True)
+        self.ReleasePrivately = channel.stream_stream(
+                '/vfl.v1.Coordinator/ReleasePrivately',
+                request_serializer=vfl_dot_v1_dot_private__release__pb2.PrivateReleaseReply.SerializeToString,
+                response_deserializer=vfl_dot_v1_dot_private__release__pb2.PrivateReleaseCommand.FromString,
                 _registered_method=True)
         self.DescribeLedger = channel.unary_unary(
                 '/vfl.v1.Coordinator/DescribeLedger',
@@ -143,6 +149,13 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReleasePrivately(self, request_iterator, context):
+        """Scores records in a session in which the coordinator sees no logit and no score. Caller: active party.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeLedger(self, request, context):
         """Who asked for what, and what is left of the budgets. Callers: passive party, auditor; an active party sees its own entries.
         """
@@ -201,6 +214,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.PredictStream,
                     request_deserializer=vfl_dot_v1_dot_coordinator__pb2.PredictRequest.FromString,
                     response_serializer=vfl_dot_v1_dot_coordinator__pb2.PredictResponse.SerializeToString,
+            ),
+            'ReleasePrivately': grpc.stream_stream_rpc_method_handler(
+                    servicer.ReleasePrivately,
+                    request_deserializer=vfl_dot_v1_dot_private__release__pb2.PrivateReleaseReply.FromString,
+                    response_serializer=vfl_dot_v1_dot_private__release__pb2.PrivateReleaseCommand.SerializeToString,
             ),
             'DescribeLedger': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeLedger,
@@ -408,6 +426,33 @@ class Coordinator(object):
             '/vfl.v1.Coordinator/PredictStream',
             vfl_dot_v1_dot_coordinator__pb2.PredictRequest.SerializeToString,
             vfl_dot_v1_dot_coordinator__pb2.PredictResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleasePrivately(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/vfl.v1.Coordinator/ReleasePrivately',
+            vfl_dot_v1_dot_private__release__pb2.PrivateReleaseReply.SerializeToString,
+            vfl_dot_v1_dot_private__release__pb2.PrivateReleaseCommand.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,5 +1,6 @@
 from . import alignment_pb2 as _alignment_pb2
 from . import common_pb2 as _common_pb2
+from . import private_release_pb2 as _private_release_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -68,16 +69,8 @@ class ComputeLogitsResponse(_message.Message):
     row_status: _containers.RepeatedScalarFieldContainer[_common_pb2.RowStatus]
     logit_shares: _common_pb2.Matrix
     question: int
-    refused: ShareRefusal
-    def __init__(self, row_status: _Optional[_Iterable[_Union[_common_pb2.RowStatus, str]]] = ..., logit_shares: _Optional[_Union[_common_pb2.Matrix, _Mapping]] = ..., question: _Optional[int] = ..., refused: _Optional[_Union[ShareRefusal, _Mapping]] = ...) -> None: ...
-
-class ShareRefusal(_message.Message):
-    __slots__ = ("code", "message")
-    CODE_FIELD_NUMBER: _ClassVar[int]
-    MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    code: int
-    message: str
-    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    refused: _common_pb2.ShareRefusal
+    def __init__(self, row_status: _Optional[_Iterable[_Union[_common_pb2.RowStatus, str]]] = ..., logit_shares: _Optional[_Union[_common_pb2.Matrix, _Mapping]] = ..., question: _Optional[int] = ..., refused: _Optional[_Union[_common_pb2.ShareRefusal, _Mapping]] = ...) -> None: ...
 
 class DescribeStagedRequest(_message.Message):
     __slots__ = ("active_party", "class_names")

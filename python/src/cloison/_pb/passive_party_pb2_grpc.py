@@ -6,6 +6,7 @@ import warnings
 from . import alignment_pb2 as vfl_dot_v1_dot_alignment__pb2
 from . import common_pb2 as vfl_dot_v1_dot_common__pb2
 from . import passive_party_pb2 as vfl_dot_v1_dot_passive__party__pb2
+from . import private_release_pb2 as vfl_dot_v1_dot_private__release__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -51,6 +52,11 @@ class PassivePartyStub(object):
                 '/vfl.v1.PassiveParty/ComputeLogitsStream',
                 request_serializer=vfl_dot_v1_dot_passive__party__pb2.ComputeLogitsRequest.SerializeToString,
                 response_deserializer=vfl_dot_v1_dot_passive__party__pb2.ComputeLogitsResponse.FromString,
+                _registered_method=True)
+        self.ReleasePrivately = channel.stream_stream(
+                '/vfl.v1.PassiveParty/ReleasePrivately',
+                request_serializer=vfl_dot_v1_dot_private__release__pb2.PrivateReleaseCommand.SerializeToString,
+                response_deserializer=vfl_dot_v1_dot_private__release__pb2.PrivateReleaseReply.FromString,
                 _registered_method=True)
         self.Train = channel.stream_stream(
                 '/vfl.v1.PassiveParty/Train',
@@ -110,6 +116,13 @@ class PassivePartyServicer(object):
     def ComputeLogitsStream(self, request_iterator, context):
         """One response per request, each as soon as it is known; `question` says to which. A refusal is the answer to its question alone, and
         the stream goes on. Caller: coordinator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleasePrivately(self, request_iterator, context):
+        """Takes part in private releases. Caller: coordinator, which carries the pieces.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -185,6 +198,11 @@ def add_PassivePartyServicer_to_server(servicer, server):
                     servicer.ComputeLogitsStream,
                     request_deserializer=vfl_dot_v1_dot_passive__party__pb2.ComputeLogitsRequest.FromString,
                     response_serializer=vfl_dot_v1_dot_passive__party__pb2.ComputeLogitsResponse.SerializeToString,
+            ),
+            'ReleasePrivately': grpc.stream_stream_rpc_method_handler(
+                    servicer.ReleasePrivately,
+                    request_deserializer=vfl_dot_v1_dot_private__release__pb2.PrivateReleaseCommand.FromString,
+                    response_serializer=vfl_dot_v1_dot_private__release__pb2.PrivateReleaseReply.SerializeToString,
             ),
             'Train': grpc.stream_stream_rpc_method_handler(
                     servicer.Train,
@@ -304,6 +322,33 @@ class PassiveParty(object):
             '/vfl.v1.PassiveParty/ComputeLogitsStream',
             vfl_dot_v1_dot_passive__party__pb2.ComputeLogitsRequest.SerializeToString,
             vfl_dot_v1_dot_passive__party__pb2.ComputeLogitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleasePrivately(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/vfl.v1.PassiveParty/ReleasePrivately',
+            vfl_dot_v1_dot_private__release__pb2.PrivateReleaseCommand.SerializeToString,
+            vfl_dot_v1_dot_private__release__pb2.PrivateReleaseReply.FromString,
             options,
             channel_credentials,
             insecure,
