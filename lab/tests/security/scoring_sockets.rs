@@ -49,6 +49,7 @@ async fn with_policy(
         state_dir: (&here.deployment.party_dir(peer.name.as_str())).into(),
         features: table.clone().into(),
         release,
+        serving: Default::default(),
         training: TrainingPolicy::default(),
         audit,
         collusion: Default::default(),
