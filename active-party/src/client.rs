@@ -10,6 +10,7 @@ use vfl_core::model::{ModelSpec, SubModel, SubModelSpec, TrainingConfig};
 use vfl_core::types::ModelVersion;
 use vfl_protocol::alignment::{Frame, Frames};
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_protocol::private_release::{CommandStream, ReplyItem};
 use vfl_protocol::training::messages::{PublishCommand, PublishReply};
 use vfl_protocol::{
     MAX_MESSAGE_BYTES, PredictionRequest, PredictionResponse, Refusal, RefusalKind, ShownModel,
@@ -299,11 +300,11 @@ impl Coordinator {
     /// The coordinator's refusal.
     pub(crate) async fn release_privately(
         &self,
-        replies: mpsc::Receiver<Result<pb::PrivateReleaseReply, Status>>,
-    ) -> Result<Streaming<pb::PrivateReleaseCommand>, Refusal> {
+        replies: mpsc::Receiver<ReplyItem>,
+    ) -> Result<CommandStream, Refusal> {
         let mut client = self.client.clone();
         let opened = client.release_privately(outgoing(replies)).await;
-        opened.map(tonic::Response::into_inner).map_err(|status| self.refused(&status))
+        Ok(Box::pin(opened.map_err(|status| self.refused(&status))?.into_inner()))
     }
 
     /// Opens an alignment: `frames` go to the coordinator, and its frames are returned.

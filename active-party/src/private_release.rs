@@ -1,30 +1,18 @@
 //! The active party's part in sessions of private releases: it shares its logits under masks, and
 //! alone learns what is released.
 
+mod question;
 mod session;
 
 use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
-use vfl_core::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
+use vfl_core::types::{LogitShare, RecordIds, ReleasedScores, RowStatus};
 use vfl_protocol::{PredictionRequest, PredictionResponse, Refusal, RefusalKind};
 use vfl_server::service::{Credentials, MOST_CALLS, pause};
 
+use self::question::{Question, Subject, WAITING};
 use crate::client::Coordinator;
-
-/// The requests that wait for a place in a session.
-const WAITING: usize = 64;
-
-/// A request to a session.
-struct Question {
-    ids: RecordIds,
-    logits: LogitShare,
-    request_id: String,
-    answer: oneshot::Sender<Result<(Vec<RowStatus>, ReleasedScores), Refusal>>,
-}
-
-/// What a session is for: a version, and an audit session or the live service.
-type Subject = (ModelVersion, Option<String>);
 
 /// A session that this party has open.
 #[derive(Clone)]
@@ -38,7 +26,7 @@ struct OpenSession {
 pub(crate) struct PrivateReleases {
     credentials: Credentials,
     timeout: Duration,
-    /// That of the live service, and that of the last audit session.
+    /// The session of the live service, and that of the last audit session.
     sessions: [Mutex<Option<OpenSession>>; 2],
 }
 

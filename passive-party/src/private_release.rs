@@ -8,9 +8,8 @@ use std::time::Instant;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tonic::Status;
 use vfl_core::types::{RecordIds, RowStatus};
 use vfl_mpc::{MaskKey, TAG_WORDS, encode_logits};
 use vfl_party::computation::Member;
@@ -18,9 +17,10 @@ use vfl_party::computation::release::{
     MOST_RECORDS, MaskKeyExchange, PATIENCE, ReleaseInput, ReleaseJob, ReleaseProgram, ServingMode,
 };
 use vfl_protocol::private_release::{
-    MOST_UNANSWERED, ReleaseCommand, ReleaseReply, RequestRows, SessionTerms,
+    CommandItem, MOST_UNANSWERED, ReleaseCommand, ReleaseReply, ReplySender, RequestRows,
+    SessionTerms,
 };
-use vfl_protocol::{Refusal, RefusalKind, ShareRequest, pb, peer_failure};
+use vfl_protocol::{Refusal, RefusalKind, ShareRequest, peer_failure};
 use vfl_server::monitoring::Predictions;
 use vfl_server::service::{Credentials, own_task};
 use vfl_state::secret_file::{self, SecretFileError};
@@ -31,9 +31,6 @@ use crate::logits::LogitServer;
 
 /// Advice for a file that holds no secret.
 const FIX: &str = "restore it from a backup: with another one, records that were asked for before are refused as changed";
-
-/// The sender of replies in a session.
-pub(crate) type ReplySender = mpsc::Sender<Result<pb::PrivateReleaseReply, Status>>;
 
 /// The access to sessions of private releases.
 pub(crate) struct PrivateReleases {
@@ -50,7 +47,7 @@ struct Prepared {
     ids: usize,
     /// The positions of the records that are held here, in order.
     held: Vec<usize>,
-    /// What this party knows of these.
+    /// This party's knowledge of these.
     input: ReleaseInput,
 }
 
@@ -101,7 +98,7 @@ impl PrivateReleases {
     pub(crate) async fn run(
         self: Arc<Self>,
         coordinator: &str,
-        commands: impl Stream<Item = Result<pb::PrivateReleaseCommand, Status>> + Send,
+        commands: impl Stream<Item = CommandItem> + Send,
         replies: ReplySender,
     ) -> Result<(), Refusal> {
         let mut commands = std::pin::pin!(commands);
@@ -308,7 +305,7 @@ impl SessionState {
 /// Receives the coordinator's next command; `None` at the end of the session.
 async fn next(
     coordinator: &str,
-    commands: &mut Pin<&mut (impl Stream<Item = Result<pb::PrivateReleaseCommand, Status>> + Send)>,
+    commands: &mut Pin<&mut (impl Stream<Item = CommandItem> + Send)>,
 ) -> Result<Option<ReleaseCommand>, Refusal> {
     match commands.next().await {
         None => Ok(None),

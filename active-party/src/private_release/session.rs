@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt};
 use tokio::sync::{mpsc, oneshot};
-use tonic::{Status, Streaming};
 use vfl_core::types::{ReleasedScores, RowStatus};
 use vfl_mpc::{MaskKey, encode_logits};
 use vfl_party::computation::release::{
@@ -16,13 +15,13 @@ use vfl_party::computation::release::{
 };
 use vfl_party::computation::{Arrivals, Member};
 use vfl_protocol::private_release::{
-    MOST_UNANSWERED, MOST_UNANSWERED_RECORDS, MaskedRequest, ReleaseCommand, ReleaseReply,
-    RequestRows, SessionTerms, TAG_WORDS, write_numbers,
+    CommandStream, MOST_UNANSWERED, MOST_UNANSWERED_RECORDS, MaskedRequest, ReleaseCommand,
+    ReleaseReply, ReplySender, RequestRows, SessionTerms, TAG_WORDS, write_numbers,
 };
-use vfl_protocol::{Refusal, RefusalKind, WireError, pb};
+use vfl_protocol::{Refusal, RefusalKind, WireError};
 use vfl_server::service::Credentials;
 
-use super::{Question, Subject, WAITING};
+use super::question::{Question, Subject, WAITING};
 use crate::client::Coordinator;
 
 /// The time after which a session that does not answer a request is given up.
@@ -46,26 +45,26 @@ struct Pending {
 /// A session's stream, in domain types.
 struct Conversation {
     coordinator: Coordinator,
-    commands: Streaming<pb::PrivateReleaseCommand>,
-    replies: mpsc::Sender<Result<pb::PrivateReleaseReply, Status>>,
+    commands: CommandStream,
+    replies: ReplySender,
 }
 
 impl Conversation {
     async fn next(&mut self) -> Result<ReleaseCommand, Refusal> {
         let who = self.coordinator.peer();
-        match self.commands.message().await {
-            Ok(Some(message)) => {
+        match self.commands.next().await {
+            Some(Ok(message)) => {
                 let read = ReleaseCommand::try_from(message);
                 read.map_err(|e: WireError| Refusal::internal(format!("{who} sent {e}")))
             }
-            Ok(None) => {
+            None => {
                 Err(Refusal::unavailable(format!("{who} ended the session of private releases")))
             }
-            Err(status) => Err(self.coordinator.refused(&status)),
+            Some(Err(status)) => Err(self.coordinator.refused(&status)),
         }
     }
 
-    async fn reply(&self, reply: ReleaseReply) -> Result<(), Refusal> {
+    async fn reply(&mut self, reply: ReleaseReply) -> Result<(), Refusal> {
         let sent = tokio::time::timeout(PATIENCE, self.replies.send(Ok(reply.into()))).await;
         let gone = || Refusal::unavailable(format!("{} went away", self.coordinator.peer()));
         sent.map_err(|_| gone())?.map_err(|_| gone())
@@ -219,7 +218,7 @@ impl Session {
     /// Sends a question under its masks.
     async fn send(
         &mut self,
-        talk: &Conversation,
+        talk: &mut Conversation,
         program: &ReleaseProgram,
         key: &MaskKey,
         question: Question,

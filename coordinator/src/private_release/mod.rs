@@ -1,10 +1,11 @@
 //! Private releases: the coordinator counts, records and carries, and computes on shares with the
 //! active party and one passive party. It sees no logit and no score.
 
+mod party;
 mod session;
+mod tries;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::Rng;
@@ -14,25 +15,22 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use vfl_core::types::PartyName;
 use vfl_party::computation::release::ServingMode;
-use vfl_protocol::private_release::{ReleaseCommand, ReleaseReply, SESSION_BYTES, SessionTerms};
+use vfl_protocol::private_release::{
+    CommandSender, ReleaseCommand, ReleaseReply, ReplyItem, ReplyStream, SESSION_BYTES,
+    SessionTerms,
+};
 use vfl_protocol::training::computation::ComputationLayout;
-use vfl_protocol::{Refusal, RefusalKind, pb, peer_failure};
+use vfl_protocol::{Refusal, RefusalKind, peer_failure};
 use vfl_server::service::{Credentials, PeerIdentity};
 
-use self::session::{Replies, Session};
+use self::party::{Party, late};
+use self::session::Session;
+use self::tries::Tries;
 use crate::client::PassiveParty;
 use crate::engine::{Engine, PrivatePolicy, private_fingerprint};
 
 /// The most open sessions: each has a thread at every party.
 const MOST_SESSIONS: usize = 8;
-
-/// The most times that a request of one name is computed.
-const MOST_TRIES: u32 = 5;
-/// The most names of requests that are remembered.
-const REMEMBERED: usize = 1 << 16;
-
-/// The channel for commands to a party.
-pub(crate) type CommandSender = mpsc::Sender<Result<pb::PrivateReleaseCommand, Status>>;
 
 /// The sessions of private releases of a coordinator.
 pub(crate) struct PrivateReleases {
@@ -43,61 +41,6 @@ pub(crate) struct PrivateReleases {
     timeout: Duration,
     places: Semaphore,
     tries: Arc<Tries>,
-}
-
-/// The number of times that each named request came: the ledger takes a request that comes again
-/// for the same one, at no cost, but it is computed anew.
-#[derive(Default)]
-struct Tries(Mutex<HashMap<String, u32>>);
-
-impl Tries {
-    /// Takes note of one more try.
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED after [`MOST_TRIES`].
-    fn one_more(&self, request_id: &str) -> Result<(), Refusal> {
-        if request_id.is_empty() {
-            return Ok(());
-        }
-        let mut tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tries.len() >= REMEMBERED {
-            tries.clear();
-        }
-        let count = tries.entry(request_id.to_owned()).or_default();
-        *count += 1;
-        match *count > MOST_TRIES {
-            true => Err(Refusal::new(
-                RefusalKind::ResourceExhausted,
-                format!(
-                    "a request is computed at most {MOST_TRIES} times; give it another id, at its cost"
-                ),
-            )),
-            false => Ok(()),
-        }
-    }
-}
-
-/// A party of a session: its name, and the channel for commands to it.
-struct Party {
-    name: PartyName,
-    /// The party in words, such as "passive party `p`".
-    who: String,
-    commands: CommandSender,
-    /// The time in which it must read a command.
-    timeout: Duration,
-}
-
-impl Party {
-    /// Sends a command.
-    ///
-    /// # Errors
-    /// UNAVAILABLE if the party no longer listens, DEADLINE_EXCEEDED if it does not read.
-    async fn send(&self, command: ReleaseCommand) -> Result<(), Refusal> {
-        let sent = self.commands.send(Ok(command.into()));
-        let sent = tokio::time::timeout(self.timeout, sent).await;
-        sent.map_err(|_| late(&self.who, self.timeout))?
-            .map_err(|_| Refusal::unavailable(format!("{} went away", self.who)))
-    }
 }
 
 impl PrivateReleases {
@@ -120,11 +63,11 @@ impl PrivateReleases {
     pub(crate) async fn run(
         &self,
         caller: &PeerIdentity,
-        replies: impl Stream<Item = Result<pb::PrivateReleaseReply, Status>> + Send + 'static,
+        replies: impl Stream<Item = ReplyItem> + Send + 'static,
         commands: CommandSender,
     ) -> Result<(), Refusal> {
         self.engine.check_mode(ServingMode::Private)?;
-        let mut replies: Replies = Box::pin(replies);
+        let mut replies: ReplyStream = Box::pin(replies);
         let opened = tokio::time::timeout(self.timeout, replies.next()).await;
         let (version, audit_session) = match opened
             .map_err(|_| late(&caller.words(), self.timeout))?
@@ -191,9 +134,9 @@ impl PrivateReleases {
         &self,
         party: &PassiveParty,
         terms: &SessionTerms,
-    ) -> Result<(Party, Replies), Refusal> {
+    ) -> Result<(Party, ReplyStream), Refusal> {
         let who = party.peer().words();
-        let (commands, outgoing) = mpsc::channel::<Result<pb::PrivateReleaseCommand, Status>>(16);
+        let (commands, outgoing): (CommandSender, _) = mpsc::channel(16);
         let name = party.peer().name.clone();
         let invited = Party { name, who: who.clone(), commands, timeout: self.timeout };
         invited.send(ReleaseCommand::Begin(Box::new(terms.clone()))).await?;
@@ -213,9 +156,4 @@ impl PrivateReleases {
             _ => Err(Refusal::internal(format!("{who} did not consent to the session"))),
         }
     }
-}
-
-fn late(who: &str, timeout: Duration) -> Refusal {
-    let message = format!("{who} did not answer in {} ms", timeout.as_millis());
-    Refusal::new(RefusalKind::DeadlineExceeded, message)
 }

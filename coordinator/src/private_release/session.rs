@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, SelectAll};
 use futures_util::{Stream, StreamExt};
 use tokio::sync::oneshot;
-use tonic::Status;
 use vfl_core::types::{RecordIds, RowStatus};
 use vfl_party::computation::Member;
 use vfl_party::computation::release::{
@@ -17,22 +16,19 @@ use vfl_party::computation::release::{
 };
 use vfl_protocol::private_release::{
     MOST_UNANSWERED, MOST_UNANSWERED_RECORDS, MaskedRequest, ReleaseCommand, ReleaseReply,
-    RequestRows, SessionTerms, TAG_WORDS,
+    ReplyItem, ReplyStream, RequestRows, SessionTerms, TAG_WORDS,
 };
 use vfl_protocol::training::computation::ComputationPiece;
-use vfl_protocol::{Refusal, RefusalKind, WireError, pb, peer_failure};
+use vfl_protocol::{Refusal, RefusalKind, WireError, peer_failure};
 use vfl_server::monitoring::Predictions;
 use vfl_server::service::{Credentials, own_task};
 
-use super::{Party, Tries, late};
+use super::party::{Party, late};
+use super::tries::Tries;
 use crate::engine::{Batch, Engine};
 use crate::policy::ReadyPolicy;
 use crate::registry::PublishedModel;
 use crate::sessions::SessionHandle;
-
-/// The stream of a party's replies.
-pub(super) type Replies =
-    Pin<Box<dyn Stream<Item = Result<pb::PrivateReleaseReply, Status>> + Send>>;
 
 /// The groups that are computed or wait for the thread that computes: while one is computed, the
 /// next one is gathered.
@@ -101,8 +97,8 @@ impl Session<'_> {
     pub(super) async fn run(
         self,
         credentials: &Credentials,
-        active: Replies,
-        passive: Vec<Replies>,
+        active: ReplyStream,
+        passive: Vec<ReplyStream>,
     ) -> Result<(), Refusal> {
         let program = ReleaseProgram::new(self.terms)?;
         let out = |member: &Member| {
@@ -182,7 +178,7 @@ impl Session<'_> {
     fn read(
         &self,
         place: usize,
-        reply: Option<Result<pb::PrivateReleaseReply, Status>>,
+        reply: Option<ReplyItem>,
     ) -> Result<Option<ReleaseReply>, Refusal> {
         let who = &self.parties[place].who;
         match reply {
@@ -426,7 +422,7 @@ impl Session<'_> {
     /// its stream.
     async fn reason<S>(&self, replies: &mut S, refusal: Refusal) -> Refusal
     where
-        S: Stream<Item = (usize, Option<Result<pb::PrivateReleaseReply, Status>>)> + Unpin,
+        S: Stream<Item = (usize, Option<ReplyItem>)> + Unpin,
     {
         let told = async {
             while let Some((place, reply)) = replies.next().await {

@@ -33,6 +33,7 @@ pub use bench::Bench;
 use vfl_present::progress::Progress;
 
 use bench::{CLASSES, PASSIVE, RECORDS};
+use measure::median;
 use print::print;
 use services::Services;
 use source::Source;
@@ -150,7 +151,13 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
             .await;
     }
     if !args.private.is_empty() {
-        return private::run(&program, &args, seconds).await;
+        let comparison = private::Comparison {
+            policies: &args.private,
+            delays: &args.delay_ms,
+            rounds: args.rounds,
+            json: args.json,
+        };
+        return private::run(&program, &comparison, seconds, &told(&args)).await;
     }
     if let Some(soak) = args.soak {
         anyhow::ensure!(args.store.len() <= 1, "--soak takes one store");
@@ -246,11 +253,6 @@ async fn calls(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Re
     }
     bar.done(&format!("{}; {} calls in flight", told(args), args.in_flight));
     Ok(lines)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Summarises the rounds, each of which has the echo, the service, and the service without a

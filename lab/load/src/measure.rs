@@ -43,6 +43,12 @@ fn sample(mut times: Vec<f64>, elapsed: Duration) -> Sample {
     }
 }
 
+/// Returns the median of values, of which there is at least one.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// Keeps `in_flight` calls in flight for a time.
 pub(super) async fn drive<F, C>(in_flight: usize, time: Duration, call: C) -> Result<Sample, Status>
 where

@@ -12,9 +12,8 @@ use vfl_present::progress::Progress;
 use vfl_protocol::STREAM_CHUNK_RECORDS;
 use vfl_state::ShareStore;
 
-use super::LoadArgs;
 use super::bench::Bench;
-use super::measure::{Sample, drive};
+use super::measure::{Sample, drive, median};
 use super::print::print;
 use super::source::Source;
 
@@ -37,27 +36,40 @@ struct Line {
     rows_per_second: f64,
 }
 
+/// The settings of a comparison.
+pub(super) struct Comparison<'a> {
+    pub(super) policies: &'a [String],
+    /// Milliseconds that are added to each round trip; empty: none.
+    pub(super) delays: &'a [u32],
+    pub(super) rounds: usize,
+    pub(super) json: bool,
+}
+
 /// Measures both modes under each policy and with each delay, in every round, and prints the
 /// medians.
-pub(super) async fn run(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Result<()> {
-    let delays = if args.delay_ms.is_empty() { &[0][..] } else { &args.delay_ms };
+pub(super) async fn run(
+    program: &Path,
+    comparison: &Comparison<'_>,
+    seconds: Duration,
+    told: &str,
+) -> anyhow::Result<()> {
+    let Comparison { policies, delays, rounds: count, json } = *comparison;
+    let delays = if delays.is_empty() { &[0][..] } else { delays };
     let modes = [("plain", ServingMode::Plain), ("private", ServingMode::Private)];
-    let total = args.private.len() * delays.len() * modes.len() * args.rounds;
+    let total = policies.len() * delays.len() * modes.len() * count;
     let mut bar = Progress::start("measuring", total as u64);
     let (mut lines, mut done) = (Vec::new(), 0);
-    for policy in &args.private {
+    for policy in policies {
         for &delay in delays {
             for (name, mode) in modes {
                 let mut rounds = Vec::new();
-                for _ in 0..args.rounds {
+                for _ in 0..count {
                     bar.at(done, &format!("{policy}, {delay} ms more, {name}"));
                     let more = Duration::from_millis(delay.into());
                     rounds.push(round(program, policy, mode, more, seconds).await?);
                     done += 1;
                 }
-                let of = |pick: fn(&[Sample; 3]) -> f64| {
-                    super::median(rounds.iter().map(pick).collect())
-                };
+                let of = |pick: fn(&[Sample; 3]) -> f64| median(rounds.iter().map(pick).collect());
                 lines.push(Line {
                     policy: policy.clone(),
                     delay_ms: delay,
@@ -72,8 +84,8 @@ pub(super) async fn run(program: &Path, args: &LoadArgs, seconds: Duration) -> a
             }
         }
     }
-    bar.done(&super::told(args));
-    print(&lines, args.json, HEADER, 3, row)
+    bar.done(told);
+    print(&lines, json, HEADER, 3, row)
 }
 
 /// Starts the processes and measures one mode: calls of one record, one and 64 at a time, and bulk

@@ -1,6 +1,11 @@
 //! The messages of private releases, in which three parties compute on secret shares of logits.
 
+use std::pin::Pin;
+
 use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tonic::Status;
 use vfl_core::types::{ModelVersion, PartyName, RecordIds, RowStatus};
 use vfl_defense::Policy;
 
@@ -11,6 +16,19 @@ use crate::prediction::{
 };
 use crate::training::computation::{ComputationLayout, ComputationPiece};
 use crate::{Refusal, WireError, encode_statuses, pb, require};
+
+/// A reply on its way.
+pub type ReplyItem = Result<pb::PrivateReleaseReply, Status>;
+/// A command on its way.
+pub type CommandItem = Result<pb::PrivateReleaseCommand, Status>;
+/// The channel for commands to a party of a session.
+pub type CommandSender = mpsc::Sender<CommandItem>;
+/// The channel for a party's replies.
+pub type ReplySender = mpsc::Sender<ReplyItem>;
+/// The stream of a party's replies.
+pub type ReplyStream = Pin<Box<dyn Stream<Item = ReplyItem> + Send>>;
+/// The stream of the coordinator's commands.
+pub type CommandStream = Pin<Box<dyn Stream<Item = CommandItem> + Send>>;
 
 /// The most requests of a session that are not answered yet.
 pub const MOST_UNANSWERED: usize = 64;

@@ -32,11 +32,11 @@ const LAST: Duration = Duration::from_secs(10);
 /// pieces in the messages of a stream.
 pub(super) struct PieceStream<M> {
     arrivals: mpsc::Receiver<Bytes>,
-    /// What has arrived and is not yet read.
+    /// The bytes that have arrived and are not yet read.
     rest: Bytes,
     out: PollSender<Result<M, Status>>,
     wrap: Box<dyn Fn(Bytes) -> M + Send>,
-    /// What is written and has not left.
+    /// The bytes that are written and have not left.
     written: BytesMut,
 }
 

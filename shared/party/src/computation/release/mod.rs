@@ -21,7 +21,7 @@ use vfl_mpc::{
 use vfl_protocol::Refusal;
 use vfl_protocol::private_release::SessionTerms;
 
-use super::Places;
+use super::places::Places;
 use super::program::{ComputationError, Links};
 use super::steps::send_all;
 
@@ -58,7 +58,7 @@ pub struct ReleaseProgram {
     context: [u8; CONTEXT_BYTES],
 }
 
-/// What a party knows of some records' logits: numbers of 64 bits, `classes` for each record, one
+/// A party's knowledge of some records' logits: numbers of 64 bits, `classes` for each record, one
 /// record after the other. What it does not know is empty.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ReleaseInput {
@@ -95,7 +95,7 @@ impl ReleaseInput {
 pub struct ReleaseJob {
     /// The number of records.
     pub records: usize,
-    /// What this party knows of them.
+    /// This party's knowledge of them.
     pub input: ReleaseInput,
     /// The receiver of the release, which is `Some` at the active party.
     pub done: oneshot::Sender<Option<ReleasedScores>>,
