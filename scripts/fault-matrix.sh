@@ -7,11 +7,13 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
   cat <<'USAGE'
-usage: fault-matrix.sh [--quick] [--faults NAMES] [--calls NAMES] [--out DIR]
+usage: fault-matrix.sh [--quick] [--faults NAMES] [--calls NAMES] [--private-releases] [--out DIR]
 
   --quick           four faults alone: none, a cut, a killed party, a full disk
   --faults NAMES    these alone, with commas between them (--faults help lists them)
   --calls NAMES     of predict, stream, audit, align, train, private
+  --private-releases
+                    answers are computed on secret shares
   --out DIR         where matrix.md, its figures and the logs go (default: out/fault-matrix in the project)
 
 environment:
@@ -32,7 +34,7 @@ options=()
 while (($#)); do
   case "$1" in
     --help | -h) usage; exit 0 ;;
-    --quick) options+=("$1"); shift ;;
+    --quick | --private-releases) options+=("$1"); shift ;;
     --faults | --calls) (($# >= 2)) || { usage >&2; exit 2; }; options+=("$1" "$2"); shift 2 ;;
     --out) (($# >= 2)) || { usage >&2; exit 2; }; out=$2; shift 2 ;;
     *) usage >&2; exit 2 ;;

@@ -22,9 +22,9 @@ MEMORY_MIB = 128
 class Stage:
     """The machines and parties on which the cells play, one after the other."""
 
-    def __init__(self, binaries, own, out):
+    def __init__(self, binaries, own, out, private):
         self.network = network.Network()
-        self.parties = parties.Parties(binaries, own, out)
+        self.parties = parties.Parties(binaries, own, out, private)
         self.call = None
         # The scores of the model in service, and what a call costs that meets no fault.
         self.expected = {}
@@ -223,11 +223,12 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--faults")
     parser.add_argument("--calls")
+    parser.add_argument("--private-releases", action="store_true")
     options = parser.parse_args()
     rows, columns = chosen(options)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0700", "tmpfs", options.own], check=True, timeout=20)
     since = time.monotonic()
-    stage = Stage(options.bin, options.own, options.out)
+    stage = Stage(options.bin, options.own, options.out, options.private_releases)
     if not stage.settle():
         sys.exit(f"the services do not start; see the logs in {options.out}")
     first = calls.begin(stage.parties, "train", long=False).wait(120)

@@ -140,7 +140,11 @@ def _address(name):
     return f"{network.ADDRESSES[name]}:{network.PORTS[name]}"
 
 
-def _config(name, size=_SHORT):
+# Answers computed on secret shares.
+_PRIVATELY = '[serving]\nmode = "private"\n'
+
+
+def _config(name, size=_SHORT, private=False):
     addresses = {"coordinator": _address("coordinator"), "passive": _address("passive-1"), "active": _address("active")}
     waits = {"coordinator_ms": COORDINATOR_WAITS * 1000, "active_ms": ACTIVE_WAITS * 1000, "step": STEP}
     text = "\n" + "\n".join(line.strip() for line in _CONFIGS[name].strip().splitlines())
@@ -148,7 +152,8 @@ def _config(name, size=_SHORT):
     # Keys of no table come first.
     head, _, tables = text.format(**addresses, **waits, **size).partition("\n[")
     tls = f'[tls]\nca = "tls/ca.pem"\ncertificate = "tls/{name}.pem"\nkey = "tls/{name}.key"\n'
-    return f"{served}{head}\n{tls}[{tables}"
+    serving = _PRIVATELY if private and name in ("coordinator", "passive-1") else ""
+    return f"{served}{head}\n{tls}{serving}[{tables}"
 
 
 def _write(path, text):
@@ -159,7 +164,8 @@ def _write(path, text):
 class Parties:
     """Directories, processes and books of the parties below `own`; logs go to `logs`."""
 
-    def __init__(self, binaries, own, logs):
+    def __init__(self, binaries, own, logs, private):
+        self.private = private
         self.binaries, self.own, self.logs = binaries, own, logs
         self.processes = {}
         self.peaks = dict.fromkeys(NAMES, 0)
@@ -177,7 +183,7 @@ class Parties:
         for name in (*NAMES, "auditor"):
             for part in ("tls", "data", "state"):
                 os.makedirs(os.path.join(self.directory(name), part))
-            _write(os.path.join(self.directory(name), "config.toml"), _config(name))
+            _write(os.path.join(self.directory(name), "config.toml"), _config(name, private=self.private))
         for name in ("active", "auditor"):
             _write(os.path.join(self.directory(name), "long.toml"), _config(name, _LONG))
             if name == "active":

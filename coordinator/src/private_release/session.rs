@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, SelectAll};
 use futures_util::{Stream, StreamExt};
 use tokio::sync::oneshot;
-use vfl_core::types::{RecordIds, RowStatus};
+use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
 use vfl_party::computation::Member;
 use vfl_party::computation::release::{
     MOST_RECORDS, MaskKeyExchange, PATIENCE, ReleaseInput, ReleaseJob, ReleaseProgram,
@@ -57,6 +57,7 @@ struct Pending {
     batch: Batch,
     /// The active party's logits less their masks, of all records of the request.
     masked: Vec<u64>,
+    request_id: String,
     began: Instant,
     /// The time from which the passive parties are waited for.
     asked: Instant,
@@ -78,9 +79,18 @@ struct Stages {
     computing: usize,
 }
 
-/// The number of a request, its number of records, the time at which it came, its numbers, and the
-/// decision.
-type Decision = (u64, usize, Instant, Vec<u64>, Result<Batch, Refusal>);
+/// A request that is decided on.
+struct Decision {
+    number: u64,
+    /// The number of its records.
+    records: usize,
+    request_id: String,
+    began: Instant,
+    /// The numbers that came with it; none after a panic.
+    numbers: Vec<u64>,
+    batch: Result<Batch, Refusal>,
+}
+
 impl Stages {
     /// Takes out a request that the passive parties were asked about.
     fn leave(&mut self, number: u64) {
@@ -90,7 +100,13 @@ impl Stages {
     }
 }
 
-type Computed = (Vec<(Instant, Vec<RowStatus>)>, bool);
+/// Requests that are computed together.
+struct Group {
+    job: ReleaseJob,
+    /// The time at which each request came, and the statuses that answer it.
+    answers: Vec<(Instant, Vec<RowStatus>)>,
+    done: oneshot::Receiver<Option<ReleasedScores>>,
+}
 
 impl Session<'_> {
     /// Serves the session until the active party ends it.
@@ -147,7 +163,6 @@ impl Session<'_> {
                 },
                 Some(decision) = decisions.next() => self.look_up(&mut stages, decision).await?,
                 Some((answers, alive)) = computed.next() => {
-                    let (answers, alive): Computed = (answers, alive);
                     stages.computing -= 1;
                     if alive {
                         for (began, status) in answers {
@@ -158,9 +173,9 @@ impl Session<'_> {
                 _ = clock.tick() => self.check_time(&mut stages).await?,
             }
             while stages.computing < GROUPS && !stages.ready.is_empty() {
-                let (job, answers, done) = self.gather(&mut stages).await?;
-                let sent = jobs.send(job);
-                sent.map_err(|_| Refusal::internal("the private computation has ended"))?;
+                let Group { job, answers, done } = self.gather(&mut stages).await?;
+                // Where the computation has ended, it says why itself.
+                let _ = jobs.send(job);
                 stages.computing += 1;
                 computed.push(async move { (answers, done.await.is_ok()) });
             }
@@ -234,9 +249,9 @@ impl Session<'_> {
         let numbers = request.numbers(self.terms.classes).map_err(|e| self.wrong(0, &e))?;
         let (engine, model, policy, tries) =
             (self.engine.clone(), self.model.clone(), self.policy.clone(), self.tries.clone());
-        let (party, number, began) =
-            (self.terms.active_party.clone(), request.number, Instant::now());
-        let (records, audit) = (request.ids.len(), self.audit.clone());
+        let (party, audit) = (self.terms.active_party.clone(), self.audit.clone());
+        let (number, records, began) = (request.number, request.ids.len(), Instant::now());
+        let request_id = request.request_id.clone();
         Ok(Box::pin(async move {
             let decided = own_task(async move {
                 let n = request.ids.len();
@@ -245,7 +260,7 @@ impl Session<'_> {
                         format!("a private release is of at most {MOST_RECORDS} records, got {n}");
                     return (numbers, Err(Refusal::invalid(message)));
                 }
-                let decided = match (&audit, tries.one_more(&request.request_id)) {
+                let decided = match (&audit, tries.check(&request.request_id)) {
                     (_, Err(refusal)) => Err(refusal),
                     (Some(audit), _) => {
                         engine.decide_in_session(audit, &model, &request, &numbers).await
@@ -254,18 +269,17 @@ impl Session<'_> {
                 };
                 (numbers, decided)
             });
-            match decided.await {
-                Ok((masked, decided)) => (number, records, began, masked, decided),
-                Err(refusal) => (number, records, began, Vec::new(), Err(refusal)),
-            }
+            let (numbers, batch) =
+                decided.await.unwrap_or_else(|refusal| (Vec::new(), Err(refusal)));
+            Decision { number, records, request_id, began, numbers, batch }
         }))
     }
 
     /// Asks the passive parties for the records that are answered, once they are decided on.
     async fn look_up(&self, stages: &mut Stages, decision: Decision) -> Result<(), Refusal> {
-        let (number, records, began, numbers, decided) = decision;
+        let Decision { number, records, request_id, began, numbers, batch } = decision;
         stages.deciding -= 1;
-        let batch = match decided {
+        let batch = match batch {
             Ok(batch) => batch,
             Err(refusal) => {
                 stages.records -= records;
@@ -292,7 +306,8 @@ impl Session<'_> {
         }
         let (awaited, held) = ((1..self.parties.len()).collect(), vec![true; ids.len()]);
         let asked = Instant::now();
-        stages.looked_up.insert(number, Pending { batch, masked, began, asked, awaited, held });
+        let pending = Pending { batch, masked, request_id, began, asked, awaited, held };
+        stages.looked_up.insert(number, pending);
         Ok(())
     }
 
@@ -361,17 +376,7 @@ impl Session<'_> {
 
     /// Gathers requests that are ready, tells all parties to compute them, and returns this party's
     /// own part.
-    async fn gather(
-        &self,
-        stages: &mut Stages,
-    ) -> Result<
-        (
-            ReleaseJob,
-            Vec<(Instant, Vec<RowStatus>)>,
-            oneshot::Receiver<Option<vfl_core::types::ReleasedScores>>,
-        ),
-        Refusal,
-    > {
+    async fn gather(&self, stages: &mut Stages) -> Result<Group, Refusal> {
         let (mut records, mut input, mut answers) = (0, ReleaseInput::default(), Vec::new());
         let (mut to_active, mut to_passive) = (Vec::new(), Vec::new());
         while let Some((number, pending)) = stages.ready.pop_front() {
@@ -386,7 +391,8 @@ impl Session<'_> {
                 // Before anything is released, as the ledger is for the live service.
                 audit.count(&pending.batch.ids.select(&pending.batch.rows)).await?;
             }
-            let Pending { batch, masked, began, held, .. } = pending;
+            let Pending { batch, masked, request_id, began, held, .. } = pending;
+            self.tries.computed(request_id);
             let masked = ReleaseInput { masked, ..ReleaseInput::default() };
             input.extend(&masked, &batch.rows, self.terms.classes);
             let of_held = |held: bool| if held { RowStatus::Ok } else { RowStatus::NotFound };
@@ -400,7 +406,7 @@ impl Session<'_> {
         }
         self.parties[0].send(ReleaseCommand::Compute(to_active)).await?;
         let (done, receiver) = oneshot::channel();
-        Ok((ReleaseJob { records, input, done }, answers, receiver))
+        Ok(Group { job: ReleaseJob { records, input, done }, answers, done: receiver })
     }
 
     /// Refuses the requests that a passive party has not answered in time.

@@ -26,6 +26,8 @@ pub struct Model {
     pub combiner: Combiner,
     /// True if the active party is shown the top model, if there is one.
     pub top_shown: bool,
+    /// True if answers are computed on secret shares.
+    pub private_release: bool,
     /// The facts on the training.
     pub training: Training,
 }

@@ -91,7 +91,7 @@ pub(super) fn chairs(report: &Report) -> Vec<Chair> {
     let mut chairs = vec![
         active(report, training),
         passive(report, training),
-        coordinator(training),
+        coordinator(report, training),
         auditor(report, training),
         active_and_coordinator(training),
         active_and_passive(report, training),
@@ -168,17 +168,23 @@ fn passive(report: &Report, training: Training) -> Chair {
     }
 }
 
-fn coordinator(training: Training) -> Chair {
+fn coordinator(report: &Report, training: Training) -> Chair {
+    let private = report.deployment.private_release;
+    let on_shares = || cell(Knowledge::Excluded, "answers are computed on secret shares");
     let (features, labels) = match training {
         Training::Plain => {
             (cell(Knowledge::Told, "shares of every step"), cell(Knowledge::Told, "for residuals"))
         }
+        _ if private => (on_shares(), cell(Knowledge::Excluded, "")),
         _ => (
             cell(Knowledge::NotMeasured, "a logit share of each party for every scored record"),
             cell(Knowledge::Excluded, ""),
         ),
     };
-    let parameters = cell(Knowledge::NotMeasured, "logit shares depend on them");
+    let parameters = match private && training != Training::Plain {
+        true => on_shares(),
+        false => cell(Knowledge::NotMeasured, "logit shares depend on them"),
+    };
     let cells = [features.clone(), features, labels, records(training), parameters];
     Chair { name: "coordinator", cells }
 }

@@ -86,6 +86,7 @@ pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFa
             imported: training.imported,
             private: training.private,
         },
+        private_release: model.private_release,
         test_accuracy,
     }
 }

@@ -185,6 +185,9 @@ pub struct Deployment {
     pub classes: usize,
     /// The facts on the model's training.
     pub training: TrainingFacts,
+    /// True if answers are computed on secret shares: the coordinator sees no logit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private_release: bool,
     /// The share of test records whose undefended arg max is the label, in [0, 1].
     pub test_accuracy: f64,
 }

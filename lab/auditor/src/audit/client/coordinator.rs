@@ -83,6 +83,7 @@ impl Coordinator {
             // A coordinator that does not describe the model sums the shares.
             combiner: model.map_or(Combiner::Sum, |model| model.combiner()),
             top_shown: described.top_shown,
+            private_release: described.private_release,
             training: Training {
                 epochs: training.epochs,
                 steps: training.steps,

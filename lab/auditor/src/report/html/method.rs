@@ -76,9 +76,14 @@ pub(super) fn threat_models(report: &Report) -> Markup {
         section {
             h2 { "Threat model" }
             p {
-                "The adversary is the active party. It follows the protocol, except where stated, and attacks what it receives. The coordinator, which "
-                "sees undefended scores, and the auditor are trusted. True features never leave the passive parties: they "
-                "score the estimates themselves."
+                "The adversary is the active party. It follows the protocol, except where stated, and attacks what it receives. "
+                @if report.deployment.private_release {
+                    "Answers are computed on secret shares, of which the coordinator learns nothing while no two parties join hands. "
+                    "The auditor is trusted. "
+                } @else {
+                    "The coordinator, which sees undefended scores, and the auditor are trusted. "
+                }
+                "True features never leave the passive parties: they score the estimates themselves."
             }
             @for (i, (model, labels)) in distinct.iter().enumerate() {
                 details {

@@ -28,6 +28,18 @@ fn a_plain_training_tells_every_party() {
 }
 
 #[test]
+fn a_private_release_tells_the_coordinator_nothing() {
+    let mut report = with_training(true, false);
+    let before = row(&report, "coordinator");
+    assert_eq!(before, [NotMeasured, NotMeasured, Excluded, Told, NotMeasured]);
+    report.deployment.private_release = true;
+    let after = row(&report, "coordinator");
+    assert_eq!(after, [Excluded, Excluded, Excluded, Told, Excluded]);
+    report.deployment.training.private = false;
+    assert_eq!(row(&report, "coordinator"), [Told, Told, Told, Told, NotMeasured]);
+}
+
+#[test]
 fn a_private_training_tells_only_parties_that_join_hands() {
     let report = with_training(true, false);
     assert_eq!(row(&report, "active party"), [Own, Measured, Own, Own, NotMeasured]);

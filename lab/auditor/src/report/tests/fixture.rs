@@ -65,6 +65,7 @@ pub(super) fn report() -> Report {
         d_passive: d,
         classes: k,
         training: TrainingFacts { epochs: 60, steps: 2640, imported: false, private: false },
+        private_release: false,
         test_accuracy: 0.8305,
     };
     let data = DataFacts {
