@@ -100,11 +100,13 @@ impl Stages {
     }
 }
 
+/// The time at which each request came, and the statuses that answer it.
+type Answers = Vec<(Instant, Vec<RowStatus>)>;
+
 /// Requests that are computed together.
 struct Group {
     job: ReleaseJob,
-    /// The time at which each request came, and the statuses that answer it.
-    answers: Vec<(Instant, Vec<RowStatus>)>,
+    answers: Answers,
     done: oneshot::Receiver<Option<ReleasedScores>>,
 }
 
@@ -163,6 +165,7 @@ impl Session<'_> {
                 },
                 Some(decision) = decisions.next() => self.look_up(&mut stages, decision).await?,
                 Some((answers, alive)) = computed.next() => {
+                    let (answers, alive): (Answers, bool) = (answers, alive);
                     stages.computing -= 1;
                     if alive {
                         for (began, status) in answers {

@@ -26,6 +26,7 @@ mod private_training;
 mod raw;
 mod recommend;
 mod refusals;
+mod release_messages;
 mod replicas;
 mod roles;
 mod share_stream;

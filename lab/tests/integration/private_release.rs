@@ -5,12 +5,16 @@ use std::time::{Duration, Instant};
 use vfl_attack::Method;
 use vfl_coordinator::config::Budgets;
 use vfl_core::data::table::{FeatureStore, FeatureTable};
-use vfl_core::types::{FeatureBlock, PartyName, RecordIds, ReleasedScores, RowStatus};
+use vfl_core::types::{
+    FeatureBlock, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus,
+};
 use vfl_datasets as data;
 use vfl_datasets::{DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters};
 use vfl_defense::DefenseConfig;
 use vfl_party::computation::release::ServingMode;
 use vfl_passive_party::config::ServingPolicy;
+use vfl_protocol::private_release::{MaskedRequest, ReleaseReply, TAG_WORDS, write_numbers};
+use vfl_protocol::training::computation::ComputationPiece;
 use vfl_protocol::{pb, read_scores};
 use vfl_server::service::Role;
 use vfl_testbed::deployment::{Deployment, DeploymentSpec};
@@ -271,6 +275,61 @@ async fn audits_run_on_shares() {
     let refused = coordinator_client(&here.deployment, Role::Auditor).open_audit(open).await;
     let said = refused.unwrap_err().message().to_owned();
     assert!(said.contains("`top_k (k = 1)` is not computed on shares"), "{said}");
+    here.deployment.stop().await.unwrap();
+}
+
+/// A message that is not due, or does not fit, ends its own session with an error that says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_not_due_ends_its_own_session_alone() {
+    let unlimited = Budgets::UNLIMITED;
+    let here = trained(1, 2, 1).await;
+    let here = here.with_budgets(unlimited, |spec| spec.serving = private()).await;
+    released(&here, 0..3).await;
+    let k = here.dataset.class_names().len();
+    let version = ModelVersion::new(here.version.clone()).unwrap();
+    let open = || ReleaseReply::Open { version: version.clone(), audit_session: None };
+    let ids = test_ids(&here.dataset, 0, 3);
+    let request = |number, words: usize| {
+        let (ids, masked) = (ids.clone(), write_numbers(&vec![7; words]));
+        ReleaseReply::Request(MaskedRequest { number, ids, masked, request_id: String::new() })
+    };
+    let fits = (k + TAG_WORDS) * ids.len();
+    let piece = |party: &str| {
+        let party = Some(PartyName::new(party).unwrap());
+        ReleaseReply::Piece(ComputationPiece { party, data: vec![1; 9].into() })
+    };
+    let unknown =
+        || ReleaseReply::Open { version: ModelVersion::new("m-0").unwrap(), audit_session: None };
+    let audit = || ReleaseReply::Open { version: version.clone(), audit_session: Some("x".into()) };
+    for (replies, says) in [
+        (vec![ReleaseReply::Consent], "begins with the version"),
+        (vec![unknown()], "m-0"),
+        (vec![audit()], "session"),
+        (vec![open(), ReleaseReply::Consent], "not due"),
+        (vec![open(), open()], "not due"),
+        (vec![open(), request(2, fits)], "numbered one by one"),
+        (vec![open(), request(1, fits - 1)], "masked_logits"),
+        (vec![open(), ReleaseReply::Held { number: 1, rows: Ok(vec![]) }], "not due"),
+        (vec![open(), piece("passive-9")], "not in this session"),
+        (vec![open(), piece("active")], "not in this session"),
+    ] {
+        let mut client = coordinator_client(&here.deployment, Role::ActiveParty);
+        let (sender, receiver) = tokio::sync::mpsc::channel(4);
+        for reply in replies {
+            sender.send(pb::PrivateReleaseReply::from(reply)).await.unwrap();
+        }
+        let receiver = tokio_stream::wrappers::ReceiverStream::new(receiver);
+        let ended = async {
+            let mut commands = client.release_privately(receiver).await?.into_inner();
+            while commands.message().await?.is_some() {}
+            Ok::<_, tonic::Status>(())
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(20), ended).await.unwrap();
+        let said = ended.unwrap_err().message().to_owned();
+        assert!(said.contains(says), "{says}: {said}");
+        // The session of the active party goes on.
+        assert_eq!(released(&here, 3..6).await.0, [RowStatus::Ok; 3]);
+    }
     here.deployment.stop().await.unwrap();
 }
 

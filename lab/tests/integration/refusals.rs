@@ -18,11 +18,11 @@ use vfl_server::service::{Role, allowed_roles, channel};
 use vfl_testbed::deployment::Deployment;
 
 use super::inference::question;
-use super::raw;
 use super::support::{
     Trained, active_client, config, credentials, dataset, score, server_of, spec, split, test_ids,
     trained, training_ids,
 };
+use super::{raw, release_messages};
 
 /// Stands in every matrix: no message may show it.
 const SENTINEL: f64 = 0.123_456_789_012_345;
@@ -246,6 +246,14 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
         ),
         ("/vfl.v1.Coordinator/Predict", one(&|| good.predict().encode_to_vec())),
         ("/vfl.v1.Coordinator/PredictStream", all(vec![good.predict().encode_to_vec(); 3])),
+        (
+            "/vfl.v1.Coordinator/ReleasePrivately",
+            all(release_messages::replies(&here.version, k, &ids)),
+        ),
+        (
+            "/vfl.v1.PassiveParty/ReleasePrivately",
+            all(release_messages::commands(&here.version, k, &ids)),
+        ),
         ("/vfl.v1.Coordinator/OpenAudit", one(&|| good.open().encode_to_vec())),
         (
             "/vfl.v1.Coordinator/DescribeLedger",
