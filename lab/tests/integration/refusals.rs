@@ -248,11 +248,11 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
         ("/vfl.v1.Coordinator/PredictStream", all(vec![good.predict().encode_to_vec(); 3])),
         (
             "/vfl.v1.Coordinator/ReleasePrivately",
-            all(release_messages::replies(&here.version, k, &ids)),
+            all(release_messages::replies(&here.version, k, ids)),
         ),
         (
             "/vfl.v1.PassiveParty/ReleasePrivately",
-            all(release_messages::commands(&here.version, k, &ids)),
+            all(release_messages::commands(&here.version, k, ids)),
         ),
         ("/vfl.v1.Coordinator/OpenAudit", one(&|| good.open().encode_to_vec())),
         (
