@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use vfl_core::hex;
-use vfl_core::types::{Logits, ModelVersion, NameError, PartyName, RowStatus};
+use vfl_core::types::{
+    Logits, ModelVersion, NameError, PartyName, RecordIds, ReleasedScores, RowStatus,
+};
 use vfl_defense::Policy;
 use vfl_party::computation::release::{PrivateRelease, ServingMode};
 use vfl_protocol::Refusal;
@@ -26,8 +28,6 @@ pub(crate) struct PrivatePolicy {
     pub(crate) policy: Arc<ReadyPolicy>,
     /// The scores that it gives to ranks, the best first; none where it gives none.
     pub(crate) rank_scores: Vec<f64>,
-    /// The audit session; `None`: the live service.
-    pub(crate) audit: Option<SessionHandle>,
 }
 
 /// The most data holders of a model with private releases.
@@ -82,14 +82,10 @@ impl Engine {
                 "private releases are of models with 2 to 16 classes and at most {MOST_OWNERS} data holders; this one has {k} classes"
             )));
         }
-        let (policy, audit) = match audit_session {
-            None => (self.policies.live_for(model).await?, None),
+        let policy = match audit_session {
+            None => self.policies.live_for(model).await?,
             Some(name) => {
-                let handle = self.audits.find(name, caller.name(), model, &self.policies).await?;
-                if handle.session().model_version != model.manifest.version {
-                    return Err(replaced());
-                }
-                (handle.session().policy.clone(), Some(handle))
+                self.audit_session(name, caller.name(), model).await?.session().policy.clone()
             }
         };
         let mut rank_scores = Vec::new();
@@ -98,16 +94,44 @@ impl Engine {
             let falling = nalgebra::DMatrix::from_fn(k, 1, |class, _| -(class as f64));
             let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
             let logits = Logits::new(falling).map_err(|e| internal(&e))?;
-            let id = vfl_core::types::RecordIds::new(["any"]).map_err(|e| internal(&e))?;
+            let id = RecordIds::new(["any"]).map_err(|e| internal(&e))?;
             match policy.release_alone(logits, &id)? {
-                vfl_core::types::ReleasedScores::Probabilities(scores) => {
+                ReleasedScores::Probabilities(scores) => {
                     rank_scores.extend(scores.iter());
                 }
                 _ => return Err(Refusal::internal("the policy gives no scores to ranks")),
             }
         }
         PrivateRelease::of(&policy.policy, &rank_scores).map_err(Refusal::precondition)?;
-        Ok(PrivatePolicy { policy, rank_scores, audit })
+        Ok(PrivatePolicy { policy, rank_scores })
+    }
+
+    /// Returns an audit session that is open, for each request anew: it may have been closed since.
+    async fn audit_session(
+        &self,
+        name: &str,
+        party: &PartyName,
+        model: &PublishedModel,
+    ) -> Result<SessionHandle, Refusal> {
+        let handle = self.audits.find(name, party, model, &self.policies).await?;
+        match handle.session().model_version == model.manifest.version {
+            true => Ok(handle),
+            false => Err(replaced()),
+        }
+    }
+
+    /// Counts the release of records in an audit session.
+    ///
+    /// # Errors
+    /// NOT_FOUND for a session that was closed; UNAVAILABLE if the database does not answer.
+    pub(crate) async fn count_in_session(
+        &self,
+        name: &str,
+        party: &PartyName,
+        model: &PublishedModel,
+        ids: &RecordIds,
+    ) -> Result<(), Refusal> {
+        self.audit_session(name, party, model).await?.count(ids).await
     }
 
     /// Checks that an audit session can have a policy in the way in which this coordinator answers.
@@ -137,17 +161,18 @@ impl Engine {
     /// is in the ledger: an audit session has a budget of its own.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED for a spent session; FAILED_PRECONDITION if another model is in service
-    /// by now.
+    /// RESOURCE_EXHAUSTED for a spent session, NOT_FOUND for one that was closed;
+    /// FAILED_PRECONDITION if another model is in service by now.
     pub(crate) async fn decide_in_session(
         &self,
-        handle: &SessionHandle,
+        (name, party): (&str, &PartyName),
         model: &PublishedModel,
         request: &MaskedRequest,
         numbers: &[u64],
     ) -> Result<Batch, Refusal> {
         let version = &model.manifest.version;
         self.model_named(version).await?;
+        let handle = self.audit_session(name, party, model).await?;
         let mut batch = Batch::new(request.ids.clone());
         let changes = handle.spend(batch.ids.len() as u64).await?;
         if self.catalogue.catch_up(changes).await? {

@@ -80,9 +80,8 @@ impl PrivateReleases {
             None => return Ok(()),
         };
         let model = self.engine.model_named(&version).await?;
-        let audited = audit_session.as_deref();
-        let PrivatePolicy { policy, rank_scores, audit } =
-            self.engine.private_policy(caller, &model, audited).await?;
+        let PrivatePolicy { policy, rank_scores } =
+            self.engine.private_policy(caller, &model, audit_session.as_deref()).await?;
         // Only the model's own active party comes so far.
         let _place = self.places.try_acquire().map_err(|_| {
             let message =
@@ -120,7 +119,7 @@ impl PrivateReleases {
             engine: &self.engine,
             model: &model,
             policy,
-            audit: audit.map(Arc::new),
+            audit: audit_session.map(Arc::from),
             terms: &terms,
             parties: &parties,
             timeout: self.timeout,

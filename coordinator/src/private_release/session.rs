@@ -28,7 +28,6 @@ use super::tries::Tries;
 use crate::engine::{Batch, Engine};
 use crate::policy::ReadyPolicy;
 use crate::registry::PublishedModel;
-use crate::sessions::SessionHandle;
 
 /// The groups that are computed or wait for the thread that computes: while one is computed, the
 /// next one is gathered.
@@ -43,8 +42,8 @@ pub(super) struct Session<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) model: &'a Arc<PublishedModel>,
     pub(super) policy: Arc<ReadyPolicy>,
-    /// The audit session; `None`: the live service.
-    pub(super) audit: Option<Arc<SessionHandle>>,
+    /// The name of the audit session, which is a secret; `None`: the live service.
+    pub(super) audit: Option<Arc<str>>,
     pub(super) terms: &'a SessionTerms,
     /// The active party, then the passive ones.
     pub(super) parties: &'a [Party],
@@ -265,8 +264,9 @@ impl Session<'_> {
                 }
                 let decided = match (&audit, tries.check(&request.request_id)) {
                     (_, Err(refusal)) => Err(refusal),
-                    (Some(audit), _) => {
-                        engine.decide_in_session(audit, &model, &request, &numbers).await
+                    (Some(name), _) => {
+                        let session = (&**name, &party);
+                        engine.decide_in_session(session, &model, &request, &numbers).await
                     }
                     (None, _) => engine.decide(&party, &model, &policy, &request, &numbers).await,
                 };
@@ -392,7 +392,9 @@ impl Session<'_> {
             stages.records -= pending.batch.ids.len();
             if let Some(audit) = &self.audit {
                 // Before anything is released, as the ledger is for the live service.
-                audit.count(&pending.batch.ids.select(&pending.batch.rows)).await?;
+                let ids = pending.batch.ids.select(&pending.batch.rows);
+                let party = &self.terms.active_party;
+                self.engine.count_in_session(audit, party, self.model, &ids).await?;
             }
             let Pending { batch, masked, request_id, began, held, .. } = pending;
             self.tries.computed(request_id);

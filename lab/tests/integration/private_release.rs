@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use vfl_active_party::scoring::Scorer;
 use vfl_attack::Method;
 use vfl_coordinator::config::Budgets;
 use vfl_core::data::table::{FeatureStore, FeatureTable};
@@ -15,8 +16,9 @@ use vfl_party::computation::release::ServingMode;
 use vfl_passive_party::config::ServingPolicy;
 use vfl_protocol::private_release::{MaskedRequest, ReleaseReply, TAG_WORDS, write_numbers};
 use vfl_protocol::training::computation::ComputationPiece;
-use vfl_protocol::{pb, read_scores};
+use vfl_protocol::{RefusalKind, pb, read_scores};
 use vfl_server::service::Role;
+use vfl_state::ShareStore;
 use vfl_testbed::deployment::{Deployment, DeploymentSpec};
 
 use super::audits::{audit, errors};
@@ -275,6 +277,35 @@ async fn audits_run_on_shares() {
     let refused = coordinator_client(&here.deployment, Role::Auditor).open_audit(open).await;
     let said = refused.unwrap_err().message().to_owned();
     assert!(said.contains("`top_k (k = 1)` is not computed on shares"), "{said}");
+    here.deployment.stop().await.unwrap();
+}
+
+/// A session of an audit that was closed answers nothing more, though its stream is open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_audit_answers_nothing_more() {
+    let here = trained(1, 2, 1).await.again(|spec| spec.serving = private()).await;
+    let ids = test_ids(&here.dataset, 0, 100);
+    let mut auditor = coordinator_client(&here.deployment, Role::Auditor);
+    let open = pb::OpenAuditRequest {
+        model_version: here.version.clone(),
+        policy: Some((&"none".parse::<vfl_defense::Policy>().unwrap()).into()),
+        ids: Some((&ids).into()),
+        active_party: "active".into(),
+    };
+    let audit_session = auditor.open_audit(open).await.unwrap().into_inner().audit_session;
+    let features = spec(here.dir.path(), &here.dataset, &here.split).tables.active.into();
+    let store = ShareStore::open(&here.deployment.party_dir("active")).unwrap();
+    let (credentials, peer) =
+        (&here.deployment.active_credentials, here.deployment.coordinator_peer());
+    let scorer = Scorer::new(credentials, peer, features, store, Duration::from_secs(20)).unwrap();
+    let model = scorer.describe().await.unwrap();
+    let asked = || scorer.score(&model, &ids, Some(&audit_session), "");
+    assert_eq!(asked().await.unwrap().status, [RowStatus::Ok; 100]);
+    let close =
+        pb::CloseAuditRequest { audit_session: audit_session.clone(), without_summary: false };
+    let closed = auditor.close_audit(close).await.unwrap().into_inner();
+    assert_eq!((closed.rows, closed.records), (100, 100));
+    assert_eq!(asked().await.unwrap_err().kind, RefusalKind::NotFound);
     here.deployment.stop().await.unwrap();
 }
 

@@ -44,6 +44,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// The name of the program, for the parties' agreement.
 const PROGRAM: &[u8] = b"cloison private release 1";
 
+const _: () = assert!(TAG_WORDS == vfl_protocol::private_release::TAG_WORDS);
+
 /// The most records that are computed together, and of one request.
 pub const MOST_RECORDS: usize = 8192;
 /// The bytes that a party may be ahead for each class of a record.
