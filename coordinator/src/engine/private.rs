@@ -26,8 +26,9 @@ use crate::share::hashes_of_numbers;
 /// The policy of a session of private releases.
 pub(crate) struct PrivatePolicy {
     pub(crate) policy: Arc<ReadyPolicy>,
-    /// The scores that it gives to ranks, the best first; none where it gives none.
-    pub(crate) rank_scores: Vec<f64>,
+    /// The vectors that it releases, one after the other: of scores by rank, or words. None where
+    /// it has none.
+    pub(crate) vectors: Vec<f64>,
 }
 
 /// The most data holders of a model with private releases.
@@ -54,7 +55,7 @@ impl Engine {
     }
 
     /// Checks that a model can be served by private releases, for this caller, and returns the
-    /// policy with the scores that it gives to ranks: the live one, or that of an audit session.
+    /// policy with the vectors that it releases: the live one, or that of an audit session.
     ///
     /// # Errors
     /// FAILED_PRECONDITION naming what the model or the policy lacks, PERMISSION_DENIED for another
@@ -88,8 +89,11 @@ impl Engine {
                 self.audit_session(name, caller.name(), model).await?.session().policy.clone()
             }
         };
-        let mut rank_scores = Vec::new();
-        if PrivateRelease::takes_rank_scores(&policy.policy) {
+        let mut vectors = Vec::new();
+        if PrivateRelease::takes_words(&policy.policy) {
+            vectors.extend(policy.pipeline().words().into_iter().flatten());
+        }
+        if PrivateRelease::takes_ranks(&policy.policy) {
             // The release of a record whose logits fall from class to class.
             let falling = nalgebra::DMatrix::from_fn(k, 1, |class, _| -(class as f64));
             let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
@@ -97,13 +101,13 @@ impl Engine {
             let id = RecordIds::new(["any"]).map_err(|e| internal(&e))?;
             match policy.release_alone(logits, &id)? {
                 ReleasedScores::Probabilities(scores) => {
-                    rank_scores.extend(scores.iter());
+                    vectors.extend(scores.iter());
                 }
                 _ => return Err(Refusal::internal("the policy gives no scores to ranks")),
             }
         }
-        PrivateRelease::of(&policy.policy, &rank_scores).map_err(Refusal::precondition)?;
-        Ok(PrivatePolicy { policy, rank_scores })
+        PrivateRelease::of(&policy.policy, &vectors, k).map_err(Refusal::precondition)?;
+        Ok(PrivatePolicy { policy, vectors })
     }
 
     /// Returns an audit session that is open, for each request anew: it may have been closed since.

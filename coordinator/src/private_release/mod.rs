@@ -80,7 +80,7 @@ impl PrivateReleases {
             None => return Ok(()),
         };
         let model = self.engine.model_named(&version).await?;
-        let PrivatePolicy { policy, rank_scores } =
+        let PrivatePolicy { policy, vectors } =
             self.engine.private_policy(caller, &model, audit_session.as_deref()).await?;
         // Only the model's own active party comes so far.
         let _place = self.places.try_acquire().map_err(|_| {
@@ -102,7 +102,7 @@ impl PrivateReleases {
             layout: ComputationLayout { passive, computing, calibration: false },
             classes: model.classes(),
             policy: policy.policy.clone(),
-            rank_scores,
+            vectors,
             passive_fingerprint: private_fingerprint(&model.passive_fingerprint),
         };
         let (name, who) = (caller.name().clone(), caller.words());

@@ -40,7 +40,7 @@ pub fn commands(version: &str, k: usize, ids: &pb::RecordIds) -> Vec<Vec<u8>> {
         },
         classes: k,
         policy: "class_label".parse().unwrap(),
-        rank_scores: Vec::new(),
+        vectors: Vec::new(),
         passive_fingerprint: "p-1".into(),
     };
     let ids = RecordIds::try_from(ids.clone()).unwrap();

@@ -272,14 +272,14 @@ impl Codebook {
 
     /// Returns the number of words, at most the requested size.
     #[must_use]
-    pub fn words(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.words.ncols()
     }
 }
 
 impl Defense for Codebook {
     fn contract(&self) -> Contract {
-        let bits = Some((self.words() as f64).log2());
+        let bits = Some((self.size() as f64).log2());
         let output = Output::Probabilities;
         Contract { output, keeps_arg_max: true, keeps_ranking: false, randomised: false, bits }
     }
@@ -316,8 +316,12 @@ impl Defense for Codebook {
         Ok(ReleasedScores::Probabilities(scores))
     }
 
+    fn words(&self) -> Option<&DMatrix<f64>> {
+        Some(&self.words)
+    }
+
     fn note(&self) -> Option<String> {
-        let words = self.words();
+        let words = self.size();
         let mut note = format!("{NAME}: {words} words");
         if words < self.size as usize {
             note.push_str(&format!(
@@ -351,12 +355,12 @@ mod tests {
         let scores = DMatrix::from_fn(2, 60, |i, j| [[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]][j % 3][i]);
         let book = fit(3, &scores);
         // Class 1 is never predicted: its word is made of the mean largest score, 2.2 / 3.
-        assert_eq!((book.words(), book.made), (3, 1));
+        assert_eq!((book.size(), book.made), (3, 1));
         close(book.words.as_slice(), &[0.65, 0.35, 0.9, 0.1, 0.8 / 3.0, 2.2 / 3.0], 1e-12);
         assert!(book.note().unwrap().contains("3 words; 1 of them made"));
         // With 20 records at each of three places there is no fourth word of class 0.
         let book = fit(50, &scores);
-        assert_eq!(book.words(), 4);
+        assert_eq!(book.size(), 4);
         assert!(book.note().unwrap().contains("4 words of 50"));
     }
 
@@ -366,8 +370,8 @@ mod tests {
         for size in [6, 7, 40, 1000] {
             let book = fit(size, &scores);
             assert!(
-                book.words() <= size as usize
-                    && book.words() * LEAST_RECORDS <= 3000 + book.made * LEAST_RECORDS
+                book.size() <= size as usize
+                    && book.size() * LEAST_RECORDS <= 3000 + book.made * LEAST_RECORDS
             );
             for class in 0..6 {
                 for word in book.starts[class]..book.starts[class + 1] {

@@ -127,6 +127,12 @@ pub trait Defense: Send + Sync + std::fmt::Debug {
     fn note(&self) -> Option<String> {
         None
     }
+
+    /// Returns the vectors of which one is released for each record (k × words), where there is a
+    /// fixed set of them.
+    fn words(&self) -> Option<&DMatrix<f64>> {
+        None
+    }
 }
 
 /// A defense at the logit stage: it takes logits and returns other logits, before the link

@@ -121,6 +121,12 @@ impl Pipeline {
         !self.at_logits.is_empty()
     }
 
+    /// Returns the words of a codebook (k × words), if the last defense is one.
+    #[must_use]
+    pub fn words(&self) -> Option<&DMatrix<f64>> {
+        self.at_scores.last().and_then(|defense| defense.words())
+    }
+
     fn logit_contracts(&self) -> impl Iterator<Item = Contract> {
         self.at_logits.iter().map(|d| d.contract())
     }

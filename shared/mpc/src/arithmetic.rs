@@ -12,7 +12,8 @@ impl Session {
     /// Shares `count` numbers of `owner`, who alone gives them. One round, 8 bytes per number.
     ///
     /// The component that the owner does not hold is 0; of the two others, one is drawn from the
-    /// key with the previous party, and the other is sent to the next one.
+    /// key with the next party, and the other is sent to the previous one. So the first party has
+    /// its part of the third one's numbers before any message, and begins at once.
     ///
     /// # Errors
     /// [`MpcError::Shape`] unless the owner gives `count` numbers; errors of links.
@@ -26,16 +27,16 @@ impl Session {
         if self.party() == owner {
             let values = values.unwrap_or_default();
             check_length("the input", values.len(), count)?;
-            let own = self.with_previous.words(count);
-            let next: Vec<u64> = values.iter().zip(&own).map(|(v, r)| v.wrapping_sub(*r)).collect();
-            self.send_words(owner.next(), &next, ELEMENT)?;
+            let next = self.with_next.words(count);
+            let own: Vec<u64> = values.iter().zip(&next).map(|(v, r)| v.wrapping_sub(*r)).collect();
+            self.send_words(owner.previous(), &own, ELEMENT)?;
             return Ok(Shares { own, next });
         }
-        if self.party() == owner.next() {
-            let own = self.receive_words(owner, count, ELEMENT)?;
-            return Ok(Shares { own, next: zeros() });
+        if self.party() == owner.previous() {
+            let next = self.receive_words(owner, count, ELEMENT)?;
+            return Ok(Shares { own: zeros(), next });
         }
-        Ok(Shares { own: zeros(), next: self.with_next.words(count) })
+        Ok(Shares { own: self.with_previous.words(count), next: zeros() })
     }
 
     /// Opens numbers to all parties. One round, 8 bytes per number and party.

@@ -25,6 +25,27 @@ impl Session {
         Ok(held.map(|((own, next), missing)| own ^ next ^ missing).collect())
     }
 
+    /// Opens words to one party, which alone gets `Some`: the exclusive or of all parties' parts,
+    /// which are masked. One round, 16 bytes per word.
+    ///
+    /// # Errors
+    /// Those of links.
+    pub(crate) fn open_parities_to(
+        &mut self,
+        receiver: PartyIndex,
+        mut part: Vec<u64>,
+    ) -> Result<Option<Vec<u64>>, MpcError> {
+        if self.party() != receiver {
+            self.send_words(receiver, &part, 8)?;
+            return Ok(None);
+        }
+        for from in [receiver.next(), receiver.previous()] {
+            let theirs = self.receive_words(from, part.len(), 8)?;
+            part.iter_mut().zip(theirs).for_each(|(word, theirs)| *word ^= theirs);
+        }
+        Ok(Some(part))
+    }
+
     /// Converts the lowest bit of each word to the number 0 or 1. Two rounds, 24 bytes per word.
     ///
     /// # Errors

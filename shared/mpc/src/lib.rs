@@ -18,24 +18,27 @@
 //! | [`Session::truncate`] by f bits, products of fixed-point numbers | Dalskov, Escudero and Keller 2020 | 2 | 24 + 3 ⌈(f + 1)/8⌉ |
 //! | [`Session::and`] | Araki et al. 2016 | 1 | 24 |
 //! | [`Session::is_negative`] | ABY3 (Mohassel and Rindal, CCS 2018), three bits at a time | 7 | 41.9 |
+//! | the same, of at most 256 numbers | eight bits at a time | 5 | 263 |
 //! | [`Session::bit_to_number`] | ABY3 | 2 | 24 |
 //! | [`Session::arg_max`] of k | tournament | ≤ 10 ⌈log₂ k⌉ | 113.9 (k − 1) |
 //! | [`Session::softmax`] of k, r steps | Zheng, Zhang and Yu, ACSAC 2023 | 4 r | r (k + 1) truncations |
 //!
 //! The release of predictions, of which one party learns what is named, and nobody else anything.
-//! All but the last three are exact; k is the number of classes.
+//! Rounds are those of many records, and of one; all but the last four are exact; k is the number
+//! of classes.
 //!
 //! | release | source | rounds | bytes sent by all parties, per record |
 //! |---|---|---|---|
-//! | [`Session::release_label`], k = 2, 6, 10 | all pairs | 8, 11, 12 | 42, 638, 1915 |
-//! | [`Session::release_top`], 2 of 6 | ranks by a rotated table | 11 | 656 |
-//! | [`Session::release_top_set`], 2 of 6 | the same | 11 | 656 |
-//! | [`Session::release_ranking`], k = 6 | all pairs are opened | 8 | 630 |
-//! | [`Session::release_logits`], k = 6 | | 1 | 48 |
-//! | [`Session::release_scores`], k = 6 | differences are opened | 1 | 40 |
-//! | [`Session::exponential_softmax`], k = 6 | e^−a e^−b; Goldschmidt 1964 | 43 | 2932 |
-//! | [`Session::release_rounded_scores`], k = 2, 6, 10 | carry | 46, 51, 55 | 1072, 3105, 5819 |
-//! | [`Session::release_word`], 8 words, k = 6 | tournament | 69 | 3737 |
+//! | [`Session::release_label`], k = 2, 6, 10 | all pairs, random words | 8, 6 | 74, 724, 2044 |
+//! | [`Session::release_top`], 2 of 6 | ranks by a rotated table | 11, 10 | 656 |
+//! | [`Session::release_top_set`], 2 of 6 | the same | 11, 10 | 656 |
+//! | [`Session::release_ranking`], k = 6 | all pairs are opened | 8, 6 | 630 |
+//! | [`Session::release_logits`], k = 6 | | 1, 1 | 48 |
+//! | [`Session::release_scores`], k = 6 | differences are opened | 1, 1 | 40 |
+//! | [`Session::exponential_softmax`], k = 6 | e^−a e^−b; Goldschmidt 1964 | 43, 40 | 2932 |
+//! | [`Session::release_rounded_scores`], k = 2, 6, 10 | carry | 46, 51, 55; 41, 46, 48 | 1072, 3105, 5819 |
+//! | [`Session::release_rounded_top`], 2 of 6 | both | 64, 58 | 4048 |
+//! | [`Session::release_word`], 8 words, k = 6 | tournament | 69, 63 | 3737 |
 //!
 //! Scores on shares differ from exact ones by at most 2^−22.
 //!
@@ -83,7 +86,7 @@ pub use matrix::{RingMatrix, SharedMatrix};
 pub use outsiders::{combine, deal};
 pub use party_index::PartyIndex;
 pub use regression::{LARGEST_FEATURE, Regression, RegressionData, RegressionResult};
-pub use release::{LARGEST_LOGIT, LOGIT_BITS, Logits, SCORE_BITS, encode_logits};
+pub use release::{LARGEST_LOGIT, LOGIT_BITS, Logits, MOST_WORDS, SCORE_BITS, encode_logits};
 pub use session::{CONTEXT_BYTES, Session};
 pub use shares::{BitShares, Shares};
 pub use softmax::euler_softmax;

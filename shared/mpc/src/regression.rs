@@ -22,8 +22,8 @@
 //! far. The bit that says if it is lower is opened, and nothing else: it decides if the weights are
 //! kept, and when training stops.
 //!
-//! One epoch: 14 rounds, 8 more for each further substep, and at most 9 more with validation. These
-//! take 103 bytes of all parties, however many records and classes there are. The first epoch has
+//! One epoch: 14 rounds, 8 more for each further substep, and 7 more with validation. These take
+//! 317 bytes of all parties, however many records and classes there are. The first epoch has
 //! nothing to compare with: 24 bytes, for which nothing waits.
 
 use crate::error::{MpcError, check_length};
@@ -284,7 +284,7 @@ impl Session {
     }
 
     /// Compares a validation score, of which this party has a part, with the best so far, and puts
-    /// it there if it is lower. Only that is opened. Nine rounds, 103 bytes of all parties; one
+    /// it there if it is lower. Only that is opened. Seven rounds, 317 bytes of all parties; one
     /// round and 24 bytes if there is none so far.
     ///
     /// A score has at most 2 · 2^(2 f) from each of n records with scores in [0, 1], and

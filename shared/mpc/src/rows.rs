@@ -121,6 +121,21 @@ impl BitShares {
     }
 }
 
+/// Computes this party's part of the and of words. The parts of the three parties give it under
+/// exclusive or. They are not masked.
+///
+/// # Errors
+/// [`MpcError::Shape`] unless both have as many words.
+pub(crate) fn and_parts(one: &BitShares, other: &BitShares) -> Result<Vec<u64>, MpcError> {
+    check_length("the second operand", other.len(), one.len())?;
+    let first = one.own.iter().zip(&one.next);
+    let second = other.own.iter().zip(&other.next);
+    let part = |((x, x_next), (y, y_next)): ((&u64, &u64), (&u64, &u64))| {
+        (x & (y ^ y_next)) ^ (x_next & y)
+    };
+    Ok(first.zip(second).map(part).collect())
+}
+
 /// The group that numbers are shared in.
 #[derive(Clone, Copy)]
 struct Group {
@@ -300,13 +315,8 @@ impl Session {
         other: &BitShares,
         bits: usize,
     ) -> Result<BitShares, MpcError> {
-        check_length("the second operand", other.len(), one.len())?;
         let mut own = self.zero_parities(one.len());
-        let first = one.own.iter().zip(&one.next);
-        let second = other.own.iter().zip(&other.next);
-        for ((word, (x, x_next)), (y, y_next)) in own.iter_mut().zip(first).zip(second) {
-            *word ^= (x & (y ^ y_next)) ^ (x_next & y);
-        }
+        own.iter_mut().zip(and_parts(one, other)?).for_each(|(word, part)| *word ^= part);
         self.send_rows(self.party().previous(), &own, bits)?;
         let next = self.receive_rows(self.party().next(), own.len(), bits)?;
         Ok(BitShares { own, next })

@@ -9,7 +9,7 @@ use crate::error::MpcError;
 use crate::link::{Link, Traffic};
 use crate::party_index::PartyIndex;
 use crate::random::{CommonRandomness, KEY_BYTES};
-use crate::shares::Shares;
+use crate::shares::{BitShares, Shares};
 
 /// The length of what parties agree on before they compute, in bytes.
 pub const CONTEXT_BYTES: usize = 32;
@@ -195,6 +195,11 @@ impl Session {
     pub(crate) fn zero_parities(&mut self, count: usize) -> Vec<u64> {
         let (one, other) = (self.with_previous.words(count), self.with_next.words(count));
         one.into_iter().zip(other).map(|(one, other)| one ^ other).collect()
+    }
+
+    /// Returns `count` words of bits that nobody knows, as shares. No message.
+    pub(crate) fn random_bits(&mut self, count: usize) -> BitShares {
+        BitShares { own: self.with_previous.words(count), next: self.with_next.words(count) }
     }
 }
 

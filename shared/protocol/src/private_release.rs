@@ -36,6 +36,8 @@ pub const MOST_UNANSWERED: usize = 64;
 pub const MOST_UNANSWERED_RECORDS: usize = 1 << 16;
 /// The most classes of a model with private releases.
 const MOST_CLASSES: u32 = 16;
+/// The most vectors of a policy.
+const MOST_VECTORS: usize = 256;
 /// The words of a record's tag.
 pub const TAG_WORDS: usize = 2;
 /// The length of a session's name, in bytes.
@@ -56,8 +58,10 @@ pub struct SessionTerms {
     pub classes: usize,
     /// The policy: the live one, or an audit session's.
     pub policy: Policy,
-    /// The scores that the policy gives to ranks, the best first: one for each class, or none.
-    pub rank_scores: Vec<f64>,
+    /// The vectors that the policy releases, one after the other, of a number from 0 to 1 for each
+    /// class: that which gives scores to ranks, the best first, or the words of a codebook. None
+    /// where it has none, 256 at most.
+    pub vectors: Vec<f64>,
     /// The fingerprint of the passive parties' parameters: versions that share it are one model.
     pub passive_fingerprint: String,
 }
@@ -197,19 +201,19 @@ impl TryFrom<pb::PrivateReleaseSession> for SessionTerms {
             layout,
             classes,
             policy,
-            rank_scores,
+            vectors,
             passive_fingerprint,
         } = message;
         let range = |field, reason| WireError::Range { field, reason };
         if !(2..=MOST_CLASSES).contains(&classes) {
             return Err(range("classes", "2 to 16"));
         }
-        let ranks = rank_scores.len();
-        if ranks != 0 && ranks != classes as usize {
-            return Err(range("rank_scores", "one for each class, or none"));
+        let whole = vectors.len().is_multiple_of(classes as usize);
+        if !whole || vectors.len() > MOST_VECTORS * classes as usize {
+            return Err(range("vectors", "at most 256, of a number for each class"));
         }
-        if !rank_scores.iter().all(|score| (0.0..=1.0).contains(score)) {
-            return Err(range("rank_scores", "0 to 1"));
+        if !vectors.iter().all(|score| (0.0..=1.0).contains(score)) {
+            return Err(range("vectors", "0 to 1"));
         }
         if passive_fingerprint.len() > 128 || passive_fingerprint.contains(char::is_control) {
             return Err(range("passive_fingerprint", "at most 128 bytes of text"));
@@ -222,7 +226,7 @@ impl TryFrom<pb::PrivateReleaseSession> for SessionTerms {
             layout: require("layout", layout)?.try_into()?,
             classes: classes as usize,
             policy: Policy::try_from(&require("policy", policy)?)?,
-            rank_scores,
+            vectors,
             passive_fingerprint,
         })
     }
@@ -237,7 +241,7 @@ impl From<SessionTerms> for pb::PrivateReleaseSession {
             layout,
             classes,
             policy,
-            rank_scores,
+            vectors,
             passive_fingerprint,
         } = terms;
         Self {
@@ -247,7 +251,7 @@ impl From<SessionTerms> for pb::PrivateReleaseSession {
             layout: Some(layout.into()),
             classes: classes as u32,
             policy: Some((&policy).into()),
-            rank_scores,
+            vectors,
             passive_fingerprint,
         }
     }
@@ -402,7 +406,7 @@ mod tests {
             },
             classes: 3,
             policy: "class_label".parse().unwrap(),
-            rank_scores: vec![0.7, 0.2, 0.1],
+            vectors: vec![0.7, 0.2, 0.1],
             passive_fingerprint: "f1".into(),
         }
     }
@@ -473,11 +477,8 @@ mod tests {
         let cases = [
             ("session", pb::PrivateReleaseSession { session: vec![1].into(), ..good.clone() }),
             ("classes", pb::PrivateReleaseSession { classes: 17, ..good.clone() }),
-            ("rank_scores", pb::PrivateReleaseSession { rank_scores: vec![1.0], ..good.clone() }),
-            (
-                "rank_scores",
-                pb::PrivateReleaseSession { rank_scores: vec![f64::NAN; 3], ..good.clone() },
-            ),
+            ("vectors", pb::PrivateReleaseSession { vectors: vec![1.0], ..good.clone() }),
+            ("vectors", pb::PrivateReleaseSession { vectors: vec![f64::NAN; 3], ..good.clone() }),
             ("layout", pb::PrivateReleaseSession { layout: None, ..good.clone() }),
             ("policy", pb::PrivateReleaseSession { policy: None, ..good.clone() }),
             (

@@ -1,4 +1,4 @@
-//! Softmax by the exponential, on shares, and the release of the nearest word of a codebook.
+//! Softmax by the exponential, on shares.
 //!
 //! For the distance D ≥ 0 of a logit to its record's largest, the first party knows a and the
 //! others know b with D = a + b modulo 32, so that e^−D is e^−a e^−b, or e^32 times that. The first
@@ -8,7 +8,7 @@
 
 use super::logits::{LOGIT_BITS, Logits};
 use crate::arithmetic::product_parts;
-use crate::error::{MpcError, check_length};
+use crate::error::MpcError;
 use crate::party_index::PartyIndex;
 use crate::rows::row_words;
 use crate::session::Session;
@@ -26,8 +26,6 @@ const SECOND_BITS: u32 = 28;
 /// The numbers of a table, and the bits of a distance below their step of 4 nats.
 const STEPS: usize = 8;
 const STEP_BITS: u32 = LOGIT_BITS + 2;
-/// The fraction bits of a codebook's words.
-const WORD_BITS: u32 = 24;
 
 /// Computes e^x for |x| ≤ 4, with a relative error below 2^−46. Sums and products alone: two
 /// parties must get the same bits on any machine, which a library's exponential does not promise.
@@ -38,7 +36,7 @@ fn exponential(x: f64) -> f64 {
     sum
 }
 
-fn scaled(value: f64, bits: u32) -> u64 {
+pub(super) fn scaled(value: f64, bits: u32) -> u64 {
     (value * (1_u64 << bits) as f64).round() as i64 as u64
 }
 
@@ -60,6 +58,18 @@ impl Session {
     /// # Errors
     /// Those of links.
     pub fn exponential_softmax(&mut self, logits: &Logits) -> Result<Shares, MpcError> {
+        Ok(self.scores_and_winners(logits)?.0)
+    }
+
+    /// Computes the scores as [`Session::exponential_softmax`] does, and 1 for the class of each
+    /// record whose logit is the first of the largest, 0 for the others, class after class.
+    ///
+    /// # Errors
+    /// Those of links.
+    pub(super) fn scores_and_winners(
+        &mut self,
+        logits: &Logits,
+    ) -> Result<(Shares, Shares), MpcError> {
         let (n, k) = (logits.records(), logits.classes());
         let winners = self.winners(logits)?;
         let words = row_words(n);
@@ -76,7 +86,9 @@ impl Session {
         let sums =
             Shares { own: record_sums(&weights.own, n), next: record_sums(&weights.next, n) };
         let inverse = self.reciprocals(&sums, (k as f64 - 1.0) / (k as f64 + 1.0))?;
-        self.multiply_truncated(&weights, &inverse.repeat(k), 2 * WORK_BITS - SCORE_BITS)
+        let scores =
+            self.multiply_truncated(&weights, &inverse.repeat(k), 2 * WORK_BITS - SCORE_BITS)?;
+        Ok((scores, chosen))
     }
 
     /// Returns `scale` e^−D of distances D ≥ 0, with 29 fraction bits.
@@ -146,53 +158,6 @@ impl Session {
             (product, power) = both.split_at(sums.len());
         }
         Ok(product)
-    }
-
-    /// Releases the position of the codebook's word nearest to each record's softmax scores, by
-    /// squared Euclidean distance. Words are score vectors, with a number from 0 to 1 for each
-    /// class. Costs [`Session::exponential_softmax`], [`Session::arg_max`] of the words, and 8
-    /// bytes. Squared distances may be off by 2^−21: among words that near, either is released.
-    ///
-    /// # Errors
-    /// [`MpcError::Shape`] unless there is a word and each has k numbers,
-    /// [`MpcError::NotRepresentable`] for a number that is not from 0 to 1; errors of links.
-    pub fn release_word(
-        &mut self,
-        to: PartyIndex,
-        logits: &Logits,
-        codebook: &[Vec<f64>],
-    ) -> Result<Option<Vec<usize>>, MpcError> {
-        let (n, k) = (logits.records(), logits.classes());
-        if codebook.is_empty() {
-            return Err(MpcError::Shape { what: "the codebook", expected: 1, got: 0 });
-        }
-        for word in codebook {
-            check_length("a word of the codebook", word.len(), k)?;
-            if let Some(at) = word.iter().position(|score| !(0.0..=1.0).contains(score)) {
-                return Err(MpcError::NotRepresentable { at, limit: 1.0 });
-            }
-        }
-        let scores = self.exponential_softmax(logits)?;
-        // |s − c|² = |s|² − (2 ⟨s, c⟩ − |c|²): the largest bracket is nearest.
-        let mut nearness = Vec::with_capacity(codebook.len());
-        for word in codebook {
-            let factors: Vec<u64> = word.iter().map(|c| scaled(2.0 * c, WORD_BITS)).collect();
-            let dot = |held: &[u64]| {
-                let at = |record| move |class: usize| class * n + record;
-                let product = |record: usize| {
-                    let terms = (0..k).map(at(record)).zip(&factors);
-                    terms.fold(0_u64, |sum, (at, f)| sum.wrapping_add(held[at].wrapping_mul(*f)))
-                };
-                (0..n).map(product).collect()
-            };
-            let square: f64 = word.iter().map(|c| c * c).sum();
-            let square = self.public(&vec![scaled(square, SCORE_BITS + WORD_BITS); n]);
-            let dots = Shares { own: dot(&scores.own), next: dot(&scores.next) };
-            nearness.push(dots.minus(&square)?);
-        }
-        let nearest = self.arg_max(&nearness)?;
-        let opened = self.open_to(to, &nearest)?;
-        Ok(opened.map(|words| words.iter().map(|word| *word as usize).collect()))
     }
 }
 

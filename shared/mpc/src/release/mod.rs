@@ -6,10 +6,12 @@
 //! depends on rounding that the receiver knows a part of. Of equal logits the first counts as the
 //! larger.
 
+mod codebook;
 mod exponential;
 mod logits;
 mod ranking;
 mod rounding;
 
+pub use codebook::MOST_WORDS;
 pub use exponential::SCORE_BITS;
 pub use logits::{LARGEST_LOGIT, LOGIT_BITS, Logits, encode_logits};

@@ -4,7 +4,7 @@
 use super::logits::Logits;
 use crate::error::MpcError;
 use crate::party_index::PartyIndex;
-use crate::rows::row_words;
+use crate::rows::{and_parts, row_words};
 use crate::session::Session;
 use crate::shares::{BitShares, Shares};
 
@@ -77,35 +77,59 @@ impl Session {
 
     /// Releases the position of each record's largest logit, of equal ones the first. Exact.
     ///
-    /// At most 8 + ⌈log₂ (k − 1)⌉ rounds; 41.9 bytes for each of the k (k − 1) / 2 pairs,
-    /// 3 k (k − 2) bits for their products, and the ⌈log₂ k⌉ bits that are opened.
+    /// Of each pair of classes the one with the smaller logit is given a word of 64 bits that
+    /// nobody knows, and what each class was given is opened, under exclusive or: 0 for the class
+    /// that no other one beats, and words as random as any for the others.
+    ///
+    /// Eight rounds, and six for a few records; 41.9 bytes for each of the k (k − 1) / 2 pairs, and
+    /// 16 bytes for each class.
     ///
     /// # Errors
-    /// Those of links.
+    /// [`MpcError::Setting`] if a record has no class that nothing beats, or several: a party has
+    /// not followed the protocol. Errors of links.
     pub fn release_label(
         &mut self,
         to: PartyIndex,
         logits: &Logits,
     ) -> Result<Option<Vec<usize>>, MpcError> {
         let (n, k) = (logits.records(), logits.classes());
-        let words = row_words(n);
-        let winners = self.winners(logits)?;
-        let code = |held: &[u64]| {
-            let mut rows = vec![0; code_bits(k) * words];
-            for (at, word) in rows.iter_mut().enumerate() {
-                let (bit, at) = (at / words, at % words);
-                let set = (0..k).filter(|class| class >> bit & 1 == 1);
-                *word = set.fold(0, |all, class| all ^ held[class * words + at]);
+        let Some(given) = self.open_given_words(to, logits)? else { return Ok(None) };
+        let label = |record: usize| {
+            let mut unbeaten = (0..k).filter(|class| given[class * n + record] == 0);
+            match (unbeaten.next(), unbeaten.next()) {
+                (Some(label), None) => Ok(label),
+                _ => {
+                    let (name, range) = ("an opened label", "a class, and one alone");
+                    Err(MpcError::Setting { name, got: f64::NAN, range })
+                }
             }
-            rows
         };
-        let code = BitShares { own: code(&winners.own), next: code(&winners.next) };
-        let opened = self.open_rows_to(to, &code, n)?;
-        Ok(opened.map(|rows| {
-            let bit = |at: usize, bit: usize| rows[bit * words + at / 64] >> (at % 64) & 1;
-            let label = |at| (0..code_bits(k)).fold(0, |all, b| all | (bit(at, b) as usize) << b);
-            (0..n).map(label).collect()
-        }))
+        (0..n).map(label).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Opens the words that each class is given, class after class: 0 for the one that no other
+    /// class beats.
+    ///
+    /// # Errors
+    /// Those of links.
+    fn open_given_words(
+        &mut self,
+        to: PartyIndex,
+        logits: &Logits,
+    ) -> Result<Option<Vec<u64>>, MpcError> {
+        let (n, k) = (logits.records(), logits.classes());
+        let below = self.pair_row(logits)?.spread(n * k * (k - 1) / 2);
+        let words = self.random_bits(below.len());
+        let to_first = and_parts(&below.map(u64::wrapping_neg), &words)?;
+        let mut given = self.zero_parities(k * n);
+        let of_pairs = to_first.chunks_exact(n.max(1)).zip(words.own.chunks_exact(n.max(1)));
+        for ((first, second), (to_first, words)) in pairs(k).zip(of_pairs) {
+            for (record, (to_first, word)) in to_first.iter().zip(words).enumerate() {
+                given[first * n + record] ^= to_first;
+                given[second * n + record] ^= to_first ^ word;
+            }
+        }
+        self.open_parities_to(to, given)
     }
 
     /// Releases all classes of each record, the largest logit first, and of equal ones the first
@@ -185,16 +209,24 @@ impl Session {
         logits: &Logits,
         m: usize,
     ) -> Result<Option<Vec<Vec<bool>>>, MpcError> {
+        let (members, k) = (self.top_set(logits, m)?, logits.classes());
+        Ok(self.open_rows_to(to, &members, k)?.map(|words| {
+            words.iter().map(|word| (0..k).map(|at| word >> at & 1 == 1).collect()).collect()
+        }))
+    }
+
+    /// Returns a word for each record: bit c is 1 if class c is one of the `m` best.
+    ///
+    /// # Errors
+    /// As [`Session::release_top`].
+    pub(super) fn top_set(&mut self, logits: &Logits, m: usize) -> Result<BitShares, MpcError> {
         let (n, k) = (logits.records(), logits.classes());
         let places = self.places(logits, m)?;
         let mut part = vec![0; n];
         for (at, place) in places.iter().enumerate() {
             part[at % n] |= u64::from(place.count_ones() & 1) << (at / n);
         }
-        let members = self.spread_bits(&part, k)?;
-        Ok(self.open_rows_to(to, &members, k)?.map(|words| {
-            words.iter().map(|word| (0..k).map(|at| word >> at & 1 == 1).collect()).collect()
-        }))
+        self.spread_bits(&part, k)
     }
 
     /// Returns this party's part, under exclusive or, of a word for each logit: bit r is 1 if it is
@@ -236,5 +268,51 @@ impl Session {
         let rotated = |(word, by): (&u64, &u64)| (*word as u16).rotate_left(*by as u32);
         let kept = |word: u16| u64::from(word) & (u64::MAX >> (64 - m));
         Ok(part.iter().zip(&known).map(rotated).map(kept).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::session::CONTEXT_BYTES;
+    use crate::{MemoryLink, connect_in_memory, encode_logits};
+
+    /// Classes that are beaten, by one other or by several, are given words of which each bit is as
+    /// often set as not, and which never come again.
+    #[test]
+    fn who_beats_whom_is_not_opened() {
+        let n = 4000;
+        let z: Vec<f64> = [0.0, 3.0, -1.0, 3.0].into_iter().flat_map(|z| vec![z; n]).collect();
+        let encoded = encode_logits(&z).unwrap();
+        let opened = std::thread::scope(|scope| {
+            let run = |(party, (next, previous)): (PartyIndex, (MemoryLink, MemoryLink))| {
+                let encoded = &encoded;
+                scope.spawn(move || {
+                    let links = (Box::new(next), Box::new(previous));
+                    let context = [0; CONTEXT_BYTES];
+                    let mut session = Session::begin(party, &context, links.0, links.1).unwrap();
+                    let logits = Logits::new(n, 4, session.public(encoded)).unwrap();
+                    session.open_given_words(PartyIndex::FIRST, &logits).unwrap()
+                })
+            };
+            let places =
+                PartyIndex::ALL.into_iter().zip(connect_in_memory(Duration::from_secs(20)));
+            let threads: Vec<_> = places.map(run).collect();
+            threads.into_iter().filter_map(|thread| thread.join().unwrap()).next().unwrap()
+        });
+        let (unbeaten, others) = (&opened[n..2 * n], [&opened[..n], &opened[2 * n..]].concat());
+        assert!(unbeaten.iter().all(|word| *word == 0));
+        assert_eq!(others.iter().collect::<HashSet<_>>().len(), others.len());
+        for of_class in others.chunks(n) {
+            for bit in 0..64 {
+                let set = of_class.iter().filter(|word| *word >> bit & 1 == 1).count();
+                // Six deviations.
+                assert!(set.abs_diff(n / 2) < 190, "bit {bit}: {set}");
+            }
+        }
     }
 }

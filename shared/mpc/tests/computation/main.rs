@@ -167,7 +167,10 @@ proptest! {
 
     #[test]
     fn signs_are_those_of_twos_complement(
-        mut values in prop::collection::vec(any::<i64>(), 1..140),
+        mut values in prop_oneof![
+            prop::collection::vec(any::<i64>(), 1..140),
+            prop::collection::vec(any::<i64>(), 250..400),
+        ],
         owner in 0_usize..3,
     ) {
         values.extend([0, 1, -1, i64::MAX, i64::MIN, i64::MIN + 1]);
@@ -311,16 +314,19 @@ fn rounds_and_bytes_are_those_stated() {
     assert_eq!(cost(n, |s, x| drop(s.multiply(x, x).unwrap())), (1, per(24)));
     assert_eq!(cost(n, |s, x| drop(s.truncate(x, 20).unwrap())), (2, per(33)));
     assert_eq!(cost(n, |s, x| drop(s.multiply_truncated(x, x, 30).unwrap())), (2, per(36)));
-    // 335 bits for each.
-    assert_eq!(cost(n, |s, x| drop(s.is_negative(x).unwrap())), (7, per(335) / 8));
-    let with_bit = cost(n, |s, x| {
+    // 2104 bits for each, and 335 of more numbers.
+    assert_eq!(cost(n, |s, x| drop(s.is_negative(x).unwrap())), (5, per(2104) / 8));
+    let more = cost(320, |s, x| drop(s.is_negative(x).unwrap()));
+    assert_eq!(more, (7, 320 * 335 / 8));
+    let with_bit = |s: &mut Session, x: &Shares| {
         let bits = s.is_negative(x).unwrap();
         s.bit_to_number(&bits).unwrap();
-    });
-    assert_eq!(with_bit, (8, per(335) / 8 + per(24)));
+    };
+    assert_eq!(cost(n, with_bit), (7, per(2104) / 8 + per(24)));
+    assert_eq!(cost(320, with_bit), (8, 320 * (335 / 8 + 24) + 280));
     let five = |s: &mut Session, x: &Shares| drop(s.arg_max(&vec![x.clone(); 5]).unwrap());
     // Three levels. Party 0 knows its part of a bit before the others do.
-    assert_eq!(cost(n, five), (25, per(335 * 4) / 8 + per(72 * 4)));
+    assert_eq!(cost(320, five), (25, 320 * (335 * 4 / 8 + 72 * 4) + 160));
     let fixed = FixedPoint::new(20).unwrap();
     let three = |s: &mut Session, x: &Shares| {
         s.softmax(&vec![x.clone(); 3], fixed, 3).unwrap();

@@ -121,29 +121,73 @@ proptest! {
     }
 
     #[test]
-    fn words_are_the_nearest((k, z) in logits(), seed in any::<u64>(), words in 1_usize..7) {
+    fn words_are_the_nearest_of_the_class((k, z) in logits(), seed in any::<u64>(), more in 0_usize..4) {
         let (n, to) = (z.len() / k, PartyIndex::SECOND);
         let number = |at: usize| (seed.wrapping_mul(2 * at as u64 + 1) >> 40) as f64 * UNIT;
-        let codebook: Vec<Vec<f64>> =
-            (0..words).map(|word| (0..k).map(|at| number(word * k + at)).collect()).collect();
+        // A word or two of each class, in any order, some with zeros.
+        let word = |word: usize| -> Vec<f64> {
+            let class = (seed as usize).wrapping_add(word) % k;
+            let mut word: Vec<f64> =
+                (0..k).map(|at| (number(word * k + at) - 0.1).max(0.0) / 2.0).collect();
+            word[class] = 0.75;
+            word
+        };
+        let mut codebook: Vec<Vec<f64>> = (0..k + more).map(word).collect();
+        for class in 0..k {
+            let mut word = word(k + more + class);
+            word.iter_mut().for_each(|w| *w = w.min(0.6));
+            word[class] = 0.8;
+            codebook.insert(class % (1 + more), word);
+        }
         let nearest = only(to, |session| {
             let logits = shared(session, &z, n, k);
             session.release_word(to, &logits, &codebook).unwrap()
         });
         let scores = softmax(&z, n);
         for (record, word) in nearest.iter().enumerate() {
-            let distance = |word: &Vec<f64>| -> f64 {
-                (0..k).map(|at| (scores[at * n + record] - word[at]).powi(2)).sum()
+            let class = order(&z, record, n)[0];
+            let of_class = |word: &&Vec<f64>| (0..k).all(|at| at == class || word[at] < word[class]);
+            let likelihood = |word: &Vec<f64>| -> f64 {
+                (0..k).map(|at| scores[at * n + record] * word[at].max(1e-12).ln()).sum()
             };
-            let best = codebook.iter().map(distance).fold(f64::INFINITY, f64::min);
-            prop_assert!(distance(&codebook[*word]) - best < 2_f64.powi(-21));
+            prop_assert!(of_class(&&codebook[*word]));
+            let best = codebook.iter().filter(of_class).map(likelihood);
+            let best = best.fold(f64::NEG_INFINITY, f64::max);
+            prop_assert!(best - likelihood(&codebook[*word]) < k as f64 * 2_f64.powi(-16));
+        }
+    }
+
+    #[test]
+    fn rounded_scores_of_the_best_are_those_in_the_clear(
+        (k, z) in logits(),
+        to in 0_usize..3,
+        m in 1_usize..=16,
+        decimals in 0_u32..=4,
+    ) {
+        let (n, m, to) = (z.len() / k, m.min(k), PartyIndex::ALL[to]);
+        let units = only(to, |session| {
+            let logits = shared(session, &z, n, k);
+            session.release_rounded_top(to, &logits, m, decimals).unwrap()
+        });
+        let (scores, tens) = (softmax(&z, n), 10_f64.powi(decimals as i32));
+        prop_assert_eq!(units.len(), n * k);
+        for record in 0..n {
+            for (rank, class) in order(&z, record, n).into_iter().enumerate() {
+                let (unit, score) = (units[class * n + record], scores[class * n + record]);
+                let away = (f64::from(unit) - score * tens).abs();
+                let near = away <= 0.5 + tens * 2_f64.powi(-22);
+                prop_assert!(if rank < m { near } else { unit == 0 }, "{score} {unit}");
+            }
         }
     }
 }
 
 /// Returns the most rounds for any receiver, and the bytes of all parties per record.
-fn cost(k: usize, program: impl Fn(&mut Session, PartyIndex, &Logits) + Sync) -> (u64, f64) {
-    let n = 64;
+fn cost(
+    n: usize,
+    k: usize,
+    program: impl Fn(&mut Session, PartyIndex, &Logits) + Sync,
+) -> (u64, f64) {
     let run = |to| {
         let outcomes = compute(|session| {
             let shares = session.public(&vec![1 << 40; n * k]);
@@ -158,46 +202,54 @@ fn cost(k: usize, program: impl Fn(&mut Session, PartyIndex, &Logits) + Sync) ->
     (one.0.max(two.0).max(three.0), one.1)
 }
 
-/// The figures of the crate's documentation.
+/// The figures of the crate's documentation: of many records the rounds and the bytes, of one the
+/// rounds.
 #[test]
 fn releases_cost_what_is_stated() {
-    let words = vec![vec![0.5; 6]; 8];
-    let figures = [
-        [2, 6, 10].map(|k| cost(k, |s, to, z| drop(s.release_label(to, z).unwrap()))).to_vec(),
-        [2, 6, 10]
-            .map(|k| cost(k, |s, to, z| drop(s.release_rounded_scores(to, z, 3).unwrap())))
-            .to_vec(),
-        vec![
-            cost(6, |s, to, z| drop(s.release_top(to, z, 2).unwrap())),
-            cost(6, |s, to, z| drop(s.release_top_set(to, z, 2).unwrap())),
-            cost(6, |s, to, z| drop(s.release_ranking(to, z).unwrap())),
-            cost(6, |s, to, z| drop(s.release_logits(to, z).unwrap())),
-            cost(6, |s, to, z| drop(s.release_scores(to, z).unwrap())),
-            cost(6, |s, _, z| drop(s.exponential_softmax(z).unwrap())),
-            cost(6, |s, to, z| drop(s.release_word(to, z, &words).unwrap())),
-        ],
+    let words: Vec<Vec<f64>> =
+        (0..8).map(|word| (0..6).map(|at| f64::from(u8::from(at == word % 6))).collect()).collect();
+    let releases: [(usize, &(dyn Fn(&mut Session, PartyIndex, &Logits) + Sync)); 13] = [
+        (2, &|s, to, z| drop(s.release_label(to, z).unwrap())),
+        (6, &|s, to, z| drop(s.release_label(to, z).unwrap())),
+        (10, &|s, to, z| drop(s.release_label(to, z).unwrap())),
+        (2, &|s, to, z| drop(s.release_rounded_scores(to, z, 3).unwrap())),
+        (6, &|s, to, z| drop(s.release_rounded_scores(to, z, 3).unwrap())),
+        (10, &|s, to, z| drop(s.release_rounded_scores(to, z, 3).unwrap())),
+        (6, &|s, to, z| drop(s.release_top(to, z, 2).unwrap())),
+        (6, &|s, to, z| drop(s.release_top_set(to, z, 2).unwrap())),
+        (6, &|s, to, z| drop(s.release_ranking(to, z).unwrap())),
+        (6, &|s, to, z| drop(s.release_rounded_top(to, z, 2, 3).unwrap())),
+        (6, &|s, to, z| drop(s.release_scores(to, z).unwrap())),
+        (6, &|s, _, z| drop(s.exponential_softmax(z).unwrap())),
+        (6, &|s, to, z| drop(s.release_word(to, z, &words).unwrap())),
     ];
-    let stated: [&[(u64, f64)]; 3] = [
-        &[(8, 42.0), (11, 637.5), (12, 1914.875)],
-        &[(46, 1072.375), (51, 3104.625), (55, 5818.875)],
-        &[
-            (11, 655.875),
-            (11, 655.875),
-            (8, 630.0),
-            (1, 48.0),
-            (1, 40.0),
-            (43, 2932.125),
-            (69, 3737.25),
-        ],
+    let figures = releases.map(|(k, release)| {
+        let (rounds, bytes) = cost(320, k, release);
+        (rounds, cost(1, k, release).0, bytes)
+    });
+    let stated = [
+        (8, 6, 73.875),
+        (8, 6, 724.125),
+        (8, 6, 2044.375),
+        (46, 41, 1072.375),
+        (51, 46, 3104.625),
+        (55, 48, 5818.875),
+        (11, 10, 655.875),
+        (11, 10, 655.875),
+        (8, 6, 630.0),
+        (64, 58, 4047.75),
+        (1, 1, 40.0),
+        (43, 40, 2932.125),
+        (69, 63, 3737.25),
     ];
-    assert_eq!(figures.each_ref().map(|row| &row[..]), stated);
+    assert_eq!(figures[..], stated[..]);
 }
 
 /// A release, of which only the messages count.
 type Release = fn(&mut Session, PartyIndex, &Logits);
 
 /// All releases of three classes.
-const RELEASES: [(&str, Release); 8] = [
+const RELEASES: [(&str, Release); 9] = [
     ("label", |s, to, z| drop(s.release_label(to, z).unwrap())),
     ("top", |s, to, z| drop(s.release_top(to, z, 2).unwrap())),
     ("top set", |s, to, z| drop(s.release_top_set(to, z, 2).unwrap())),
@@ -205,7 +257,11 @@ const RELEASES: [(&str, Release); 8] = [
     ("logits", |s, to, z| drop(s.release_logits(to, z).unwrap())),
     ("scores", |s, to, z| drop(s.release_scores(to, z).unwrap())),
     ("rounded scores", |s, to, z| drop(s.release_rounded_scores(to, z, 2).unwrap())),
-    ("word", |s, to, z| drop(s.release_word(to, z, &[vec![0.25; 3], vec![0.5; 3]]).unwrap())),
+    ("rounded top", |s, to, z| drop(s.release_rounded_top(to, z, 1, 2).unwrap())),
+    ("word", |s, to, z| {
+        let words = [vec![0.5, 0.25, 0.25], vec![0.1, 0.6, 0.3], vec![0.25, 0.25, 0.5]];
+        s.release_word(to, z, &words).unwrap();
+    }),
 ];
 
 /// Returns true if every byte of a message is uniform by chi-squared. Carries of 29, 30 and 33 bits
@@ -302,8 +358,11 @@ fn wrong_requests_are_refused_before_anything_is_sent() {
         assert!(session.release_top(to, &logits, 0).is_err());
         assert!(session.release_top_set(to, &logits, 4).is_err());
         assert!(session.release_rounded_scores(to, &logits, 5).is_err());
+        assert!(session.release_rounded_top(to, &logits, 2, 5).is_err());
+        assert!(session.release_rounded_top(to, &logits, 4, 2).is_err());
         let wrong = [f64::NAN, 1.5, -0.1].map(|number| vec![vec![0.0, number, 0.0]]);
-        for codebook in wrong.into_iter().chain([vec![], vec![vec![0.0; 2]]]) {
+        let others = [vec![], vec![vec![0.0; 2]], vec![vec![0.3; 3]], vec![vec![0.3; 3]; 257]];
+        for codebook in wrong.into_iter().chain(others) {
             assert!(session.release_word(to, &logits, &codebook).is_err());
         }
         assert_eq!(session.traffic(), before);

@@ -88,10 +88,10 @@ fn early_stop_on_shares_is_that_in_the_clear() {
             let away = distance(&result.weights, &expected.weights);
             assert!(away < 200.0 * of.fixed.unit(), "{seed}: {}", away / of.fixed.unit());
         }
-        // 14 rounds an epoch, 24 more in each of the first ten, and 8 for the comparison in all
-        // but the first, the last of which takes 9; two of inputs, one of the opening.
+        // 14 rounds an epoch, 24 more in each of the first ten, and 7 for the comparison in all
+        // but the first; two of inputs, one of the opening.
         let e = expected.epochs;
-        assert_eq!(rounds(&outcomes), e * 14 + 10 * 24 + (e - 1) * 8 + 4, "{seed}");
+        assert_eq!(rounds(&outcomes), e * 14 + 10 * 24 + (e - 1) * 7 + 3, "{seed}");
     }
 }
 
@@ -118,10 +118,9 @@ fn validation_costs_as_much_whatever_the_data_are() {
         };
         // Three quarters of the records round up to the same power of two: truncations are alike.
         let ((rounds, bytes), (plain, plain_bytes)) = (cost(records / 4), cost(0));
-        // Nine, of which one overlaps with the next epoch.
-        assert_eq!(rounds - plain, 11 * 8 + 1);
+        assert_eq!(rounds - plain, 11 * 7);
         // Without validation, a byte for each epoch but one keeps the third party in step.
-        assert_eq!(bytes + 11 - plain_bytes, 11 * 103 + 24);
+        assert_eq!(bytes + 11 - plain_bytes, 11 * 317 + 24);
     }
 }
 

@@ -126,10 +126,11 @@ impl ReleaseProgram {
             layout,
             classes,
             policy,
-            rank_scores,
+            vectors,
             passive_fingerprint,
         } = terms;
-        let release = PrivateRelease::of(policy, rank_scores).map_err(Refusal::precondition)?;
+        let release =
+            PrivateRelease::of(policy, vectors, *classes).map_err(Refusal::precondition)?;
         let mut hash = Sha256::new_with_prefix(PROGRAM);
         let mut field = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
@@ -142,7 +143,7 @@ impl ReleaseProgram {
         field(layout.computing.as_str().as_bytes());
         field(&(*classes as u64).to_le_bytes());
         field(policy.to_string().as_bytes());
-        rank_scores.iter().for_each(|score| field(&score.to_le_bytes()));
+        vectors.iter().for_each(|score| field(&score.to_le_bytes()));
         field(passive_fingerprint.as_bytes());
         Ok(Self {
             classes: *classes,

@@ -3,10 +3,12 @@
 use nalgebra::DMatrix;
 use vfl_core::types::ReleasedScores;
 use vfl_defense::{DefenseConfig, Policy};
-use vfl_mpc::{Logits, MpcError, PartyIndex, Session};
+use vfl_mpc::{Logits, MOST_WORDS, MpcError, PartyIndex, Session};
 
 /// The most decimals of scores that are rounded on shares.
 const MOST_DECIMALS: u32 = 4;
+/// The way out for a policy that is not computed on shares.
+const PLAIN: &str = "`mode = \"plain\"` in [serving], under which the coordinator sees all scores";
 
 /// A release that is computed on shares and opened to the active party alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,29 +23,61 @@ pub enum PrivateRelease {
     Ranking(Vec<f64>),
     /// Softmax scores rounded to so many decimals.
     Rounded(u32),
+    /// The largest softmax scores, rounded, and 0 for the other classes.
+    RoundedTop {
+        /// The number of scores that are not 0 by rule.
+        largest: usize,
+        /// Their decimals.
+        decimals: u32,
+    },
+    /// The nearest of these vectors to the softmax scores, among those of the predicted class.
+    Word(Vec<Vec<f64>>),
 }
 
 impl PrivateRelease {
-    /// Returns the release of a policy. `rank_scores` are the scores that it gives to ranks.
+    /// Returns the release of a policy. `vectors` are those that it releases, one after the other,
+    /// of a number for each of `classes`: one that gives scores to ranks, or the words of a
+    /// codebook.
     ///
     /// # Errors
-    /// A message that names the policy if it is not computed on shares.
-    pub fn of(policy: &Policy, rank_scores: &[f64]) -> Result<Self, String> {
-        let ranks = || match rank_scores {
-            [] => Err(format!("the scores that `{policy}` gives to ranks are missing")),
-            scores => Ok(scores.to_vec()),
+    /// A message that names the policy if it is not computed on shares, or if its vectors are
+    /// missing.
+    pub fn of(policy: &Policy, vectors: &[f64], classes: usize) -> Result<Self, String> {
+        let ranks = || match vectors.len() == classes {
+            true => Ok(vectors.to_vec()),
+            false => Err(format!("the scores that `{policy}` gives to ranks are missing")),
         };
-        match &policy.defenses[..] {
+        match policy.defenses[..] {
             [] | [DefenseConfig::None {}] => Ok(Self::Scores),
-            [DefenseConfig::ClassLabel { softening }] if *softening == 0.0 => Ok(Self::Label),
+            [DefenseConfig::ClassLabel { softening }] if softening == 0.0 => Ok(Self::Label),
             [DefenseConfig::ClassLabel { .. }] => ranks().map(Self::SoftLabel),
             [DefenseConfig::Ranking {}] => ranks().map(Self::Ranking),
-            [DefenseConfig::Rounding { decimals }] if *decimals <= MOST_DECIMALS => {
-                Ok(Self::Rounded(*decimals))
+            [DefenseConfig::Rounding { decimals }] if decimals <= MOST_DECIMALS => {
+                Ok(Self::Rounded(decimals))
             }
+            [DefenseConfig::TopK { k }, DefenseConfig::Rounding { decimals }]
+                if decimals <= MOST_DECIMALS =>
+            {
+                Ok(Self::RoundedTop { largest: k as usize, decimals })
+            }
+            [DefenseConfig::Codebook { size }] if size as usize <= MOST_WORDS => {
+                let words: Vec<Vec<f64>> =
+                    vectors.chunks(classes.max(1)).map(<[f64]>::to_vec).collect();
+                match words.len() {
+                    0 => Err(format!("the words of `{policy}` are missing")),
+                    got if got > size as usize => {
+                        Err(format!("`{policy}` came with {got} words, more than its size"))
+                    }
+                    _ => Ok(Self::Word(words)),
+                }
+            }
+            [DefenseConfig::TopK { k }] => Err(format!(
+                "exact scores of the best classes are not computed on shares: take `top_k (k = {k}) then rounding (decimals = \
+                 {MOST_DECIMALS})`, or {PLAIN}"
+            )),
             _ => Err(format!(
-                "`{policy}` is not computed on shares: none, class_label, ranking and rounding to at most {MOST_DECIMALS} decimals \
-                 are, each alone; take one of them, or `release = \"plain\"` in [serving], under which the coordinator sees all scores"
+                "`{policy}` is not computed on shares: none, class_label, ranking, codebook of at most {MOST_WORDS} words, rounding \
+                 to at most {MOST_DECIMALS} decimals, and top_k with such rounding behind it are; take one of them, or {PLAIN}"
             )),
         }
     }
@@ -53,18 +87,28 @@ impl PrivateRelease {
     /// # Errors
     /// As [`PrivateRelease::of`].
     pub fn check(policy: &Policy) -> Result<(), String> {
-        let ranks = if Self::takes_rank_scores(policy) { &[0.0; 2][..] } else { &[] };
-        Self::of(policy, ranks).map(drop)
+        let vectors = if Self::takes_ranks(policy) || Self::takes_words(policy) {
+            &[0.5; 2][..]
+        } else {
+            &[]
+        };
+        Self::of(policy, vectors, 2).map(drop)
     }
 
     /// Returns `true` if the release takes the scores that the policy gives to ranks.
     #[must_use]
-    pub fn takes_rank_scores(policy: &Policy) -> bool {
-        match &policy.defenses[..] {
-            [DefenseConfig::ClassLabel { softening }] => *softening != 0.0,
+    pub fn takes_ranks(policy: &Policy) -> bool {
+        match policy.defenses[..] {
+            [DefenseConfig::ClassLabel { softening }] => softening != 0.0,
             [DefenseConfig::Ranking {}] => true,
             _ => false,
         }
+    }
+
+    /// Returns `true` if the release takes the words of a codebook.
+    #[must_use]
+    pub fn takes_words(policy: &Policy) -> bool {
+        matches!(policy.defenses[..], [DefenseConfig::Codebook { .. }])
     }
 
     /// Returns the release of no record.
@@ -72,7 +116,9 @@ impl PrivateRelease {
     pub fn empty(&self, classes: usize) -> ReleasedScores {
         match self {
             Self::Label => ReleasedScores::Labels { classes, labels: Vec::new() },
-            Self::Rounded(_) => ReleasedScores::Numbers(DMatrix::zeros(classes, 0)),
+            Self::Rounded(_) | Self::RoundedTop { .. } => {
+                ReleasedScores::Numbers(DMatrix::zeros(classes, 0))
+            }
             _ => ReleasedScores::Probabilities(DMatrix::zeros(classes, 0)),
         }
     }
@@ -96,28 +142,20 @@ impl PrivateRelease {
             order.into_iter().zip(scores).for_each(|(class, score)| released[class] = *score);
             released
         };
-        let label = |session: &mut Session| {
-            let labels = session.release_label(to, logits)?;
-            // Parties that follow the protocol open no other one.
-            let wrong = labels.iter().flatten().find(|label| **label >= k);
-            match wrong {
-                Some(label) => Err(MpcError::Setting {
-                    name: "an opened label",
-                    got: *label as f64,
-                    range: "below the number of classes",
-                }),
-                None => Ok(labels),
-            }
+        let rounded = |units: Vec<u16>, decimals: u32| {
+            let step = 10_f64.powi(decimals as i32);
+            let scores = units.into_iter().map(|unit| f64::from(unit) / step).collect();
+            ReleasedScores::Numbers(columns(scores))
         };
         Ok(match self {
             Self::Scores => session
                 .release_scores(to, logits)?
                 .map(|scores| ReleasedScores::Probabilities(columns(scores))),
-            Self::Label => label(session)?.map(|labels| {
+            Self::Label => session.release_label(to, logits)?.map(|labels| {
                 let labels = labels.into_iter().map(|label| label as u32).collect();
                 ReleasedScores::Labels { classes: k, labels }
             }),
-            Self::SoftLabel(scores) => label(session)?.map(|labels| {
+            Self::SoftLabel(scores) => session.release_label(to, logits)?.map(|labels| {
                 let others = |label| (0..k).filter(move |class| *class != label);
                 let order = |label| std::iter::once(label).chain(others(label)).collect();
                 let released = labels.into_iter().flat_map(|label| ranked(order(label), scores));
@@ -127,15 +165,30 @@ impl PrivateRelease {
                 let released = orders.into_iter().flat_map(|order| ranked(order, scores));
                 ReleasedScores::Probabilities(DMatrix::from_iterator(k, n, released))
             }),
-            Self::Rounded(decimals) => {
-                session.release_rounded_scores(to, logits, *decimals)?.map(|units| {
-                    let step = 10_f64.powi(*decimals as i32);
-                    let scores = units.into_iter().map(|unit| f64::from(unit) / step).collect();
-                    ReleasedScores::Numbers(columns(scores))
-                })
-            }
+            Self::Rounded(decimals) => session
+                .release_rounded_scores(to, logits, *decimals)?
+                .map(|units| rounded(units, *decimals)),
+            Self::RoundedTop { largest, decimals } => session
+                .release_rounded_top(to, logits, *largest, *decimals)?
+                .map(|units| rounded(units, *decimals)),
+            Self::Word(words) => match session.release_word(to, logits, words)? {
+                None => None,
+                Some(nearest) => {
+                    let of = |at: &usize| words.get(*at).ok_or_else(|| no_word(*at));
+                    let released: Vec<&Vec<f64>> =
+                        nearest.iter().map(of).collect::<Result<_, _>>()?;
+                    let released = released.into_iter().flatten().copied();
+                    Some(ReleasedScores::Probabilities(DMatrix::from_iterator(k, n, released)))
+                }
+            },
         })
     }
+}
+
+/// Parties that follow the protocol open no other word.
+fn no_word(at: usize) -> MpcError {
+    let (name, range) = ("an opened word", "below the number of words");
+    MpcError::Setting { name, got: at as f64, range }
 }
 
 #[cfg(test)]
@@ -145,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_policy_is_computed_on_shares_or_refused_by_its_name() {
-        let release = |text: &str, ranks: &[f64]| PrivateRelease::of(&text.parse().unwrap(), ranks);
+        let release =
+            |text: &str, vectors: &[f64]| PrivateRelease::of(&text.parse().unwrap(), vectors, 3);
         let scores = [0.7, 0.2, 0.1];
         assert_eq!(release("none", &[]), Ok(PrivateRelease::Scores));
         assert_eq!(release("class_label", &[]), Ok(PrivateRelease::Label));
@@ -153,16 +207,26 @@ mod tests {
         assert_eq!(soft, Ok(PrivateRelease::SoftLabel(scores.to_vec())));
         assert_eq!(release("ranking", &scores), Ok(PrivateRelease::Ranking(scores.to_vec())));
         assert_eq!(release("rounding (decimals = 4)", &[]), Ok(PrivateRelease::Rounded(4)));
-        for (text, ranks) in [
+        let top = release("top_k (k = 2) then rounding (decimals = 3)", &[]);
+        assert_eq!(top, Ok(PrivateRelease::RoundedTop { largest: 2, decimals: 3 }));
+        let words = release("codebook (size = 3)", &scores.repeat(2));
+        assert_eq!(words, Ok(PrivateRelease::Word(vec![scores.to_vec(); 2])));
+        for (text, vectors) in [
             ("ranking", &[][..]),
+            ("codebook (size = 3)", &[]),
+            ("codebook (size = 3)", &[0.5; 12]),
+            ("codebook (size = 257)", &[0.5; 3]),
             ("rounding (decimals = 5)", &[]),
             ("gaussian_noise (sigma = 0.1)", &[]),
             ("top_k (k = 1)", &[]),
-            ("rounding (decimals = 2) then class_label", &[]),
+            ("rounding (decimals = 2) then top_k (k = 1)", &[]),
+            ("temperature (temperature = 2.0) then class_label", &[]),
         ] {
-            let Ok(policy) = text.parse::<Policy>() else { continue };
-            let refused = PrivateRelease::of(&policy, ranks).unwrap_err();
+            let policy: Policy = text.parse().unwrap();
+            let refused = PrivateRelease::of(&policy, vectors, 3).unwrap_err();
             assert!(refused.contains(&policy.to_string()), "{refused}");
+            let alone = PrivateRelease::check(&policy).is_err();
+            assert_eq!(alone, !matches!(text, "ranking" | "codebook (size = 3)"), "{text}");
         }
     }
 }
