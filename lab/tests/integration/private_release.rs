@@ -77,6 +77,8 @@ async fn shares_release_what_the_plain_service_releases() {
             "ranking",
             "rounding (decimals = 3)",
             "rounding (decimals = 0)",
+            "top_k (k = 1) then rounding (decimals = 2)",
+            "codebook (size = 12)",
         ]
         .into_iter()
         .enumerate()

@@ -72,8 +72,8 @@ impl PrivateRelease {
                 }
             }
             [DefenseConfig::TopK { k }] => Err(format!(
-                "exact scores of the best classes are not computed on shares: take `top_k (k = {k}) then rounding (decimals = \
-                 {MOST_DECIMALS})`, or {PLAIN}"
+                "`{policy}` is not computed on shares, `top_k (k = {k}) then rounding (decimals = {MOST_DECIMALS})` is: take that, \
+                 or {PLAIN}"
             )),
             _ => Err(format!(
                 "`{policy}` is not computed on shares: none, class_label, ranking, codebook of at most {MOST_WORDS} words, rounding \
