@@ -83,7 +83,7 @@ async fn shares_release_what_the_plain_service_releases() {
         .into_iter()
         .enumerate()
         {
-            let records = 60 * at..60 * (at + 1);
+            let records = 40 * at..40 * (at + 1);
             here = here.again(|spec| spec.defenses = defense(policy)).await;
             let (_, plain) = released(&here, records.clone()).await;
             here = here
