@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::csv_error::TableProblem;
-use crate::data::schema::{Content, FeatureKind, FeatureSchema};
+use crate::data::schema::{Categories, Content, FeatureKind, FeatureSchema};
 
 /// A value as a source gives it.
 #[derive(Clone, Copy)]
@@ -59,6 +59,21 @@ impl<'a> Cell<'a> {
         };
         if value.is_finite() { Ok(value) } else { Err(TableProblem::NotFinite) }
     }
+
+    /// Returns `true` if there is no value: NULL, blank text, or NaN, which text is in a column
+    /// of numbers alone.
+    #[must_use]
+    pub fn is_missing(self, in_numbers: bool) -> bool {
+        match self {
+            Self::Missing => true,
+            Self::Text(text) if in_numbers && !text.trim().is_empty() => {
+                text.trim().parse().is_ok_and(f64::is_nan)
+            }
+            Self::Text(text) => text.trim().is_empty(),
+            Self::Real(value) => value.is_nan(),
+            Self::Integer(_) | Self::Bool(_) => false,
+        }
+    }
 }
 
 /// The role of a column of a source.
@@ -81,6 +96,8 @@ pub struct SourceColumn {
     pub target: ColumnRole,
     /// True if the column is a number. Otherwise it is an id, a category or a class, which is text.
     pub number: bool,
+    /// True if the schema has a rule for a missing value.
+    pub may_be_missing: bool,
 }
 
 impl FeatureSchema {
@@ -88,20 +105,24 @@ impl FeatureSchema {
     /// features' in their order.
     #[must_use]
     pub fn source_columns(&self) -> Vec<SourceColumn> {
-        let text =
-            |name: &str, target| SourceColumn { name: name.to_owned(), target, number: false };
+        let text = |name: &str, target| {
+            let (name, number, may_be_missing) = (name.to_owned(), false, false);
+            SourceColumn { name, target, number, may_be_missing }
+        };
         let id = std::iter::once(text(self.id_column(), ColumnRole::Id));
         let label = self.label().map(|label| text(&label.column, ColumnRole::Label));
         let features = self.columns().iter().enumerate().map(|(at, column)| SourceColumn {
             name: column.name.clone(),
             target: ColumnRole::Column(at),
             number: matches!(column.content, Content::Number { .. }),
+            may_be_missing: column.content.may_be_missing(),
         });
         id.chain(label).chain(features).collect()
     }
 
     /// Reads a value of a feature column into a record's features (d values, 0 before). The value
-    /// is checked against kind, range and categories, and normalised.
+    /// is checked against kind, range and categories, and normalised. A missing one, NULL, blank
+    /// text or NaN, follows the column's rule.
     ///
     /// # Errors
     /// [`TableProblem`] says what is wrong with the value, and never shows it.
@@ -118,7 +139,11 @@ impl FeatureSchema {
             Content::Steps(categories) => {
                 values[column.first] = spec.normalise(category(categories, cell)? as f64)
             }
-            &Content::Number { clamp } => {
+            &Content::Number { missing: Some(value), .. } if cell.is_missing(true) => {
+                values[column.first] = spec.normalise(value);
+                values[column.first + 1] = 1.0;
+            }
+            &Content::Number { clamp, .. } => {
                 let (min, max) = (spec.min, spec.max);
                 let mut value = cell.number()?;
                 if clamp {
@@ -154,10 +179,20 @@ impl FeatureSchema {
     }
 }
 
-fn category(categories: &[String], cell: Cell<'_>) -> Result<usize, TableProblem> {
-    let text = cell.text()?;
-    let at = categories.iter().position(|c| c == text.trim());
-    at.ok_or(TableProblem::UnknownCategory { categories: categories.len() })
+/// Returns the number of a category. Blank text may be one of its own.
+fn category(categories: &Categories, cell: Cell<'_>) -> Result<usize, TableProblem> {
+    let Categories { texts, missing } = categories;
+    let text = match (cell.text(), missing) {
+        (Err(_), Some(missing)) if cell.is_missing(false) => return Ok(*missing),
+        (text, _) => text?,
+    };
+    let text = text.trim();
+    match (texts.iter().position(|c| c == text), missing) {
+        (Some(at), _) => Ok(at),
+        (None, Some(missing)) if text.is_empty() => Ok(*missing),
+        (None, _) if text.is_empty() => Err(TableProblem::EmptyField),
+        (None, _) => Err(TableProblem::UnknownCategory { categories: texts.len() }),
+    }
 }
 
 #[cfg(test)]
@@ -192,6 +227,68 @@ mod tests {
             refused.contains("step of 0.01 from -0.1") && !refused.contains("0.125"),
             "{refused}"
         );
+    }
+
+    /// NULL, blank text and NaN are the same missing value, which counts as the schema says.
+    #[test]
+    fn missing_values_follow_the_rule_of_their_column() {
+        let schema = FeatureSchema::from_toml(
+            r#"
+            id = "id"
+            [[features]]
+            name = "age"
+            kind = "numeric"
+            min = 0
+            max = 4
+            step = 1
+            missing = 3
+            [[features]]
+            name = "job"
+            kind = "categorical"
+            categories = ["clerk", "unknown"]
+            missing = "unknown"
+            [[features]]
+            name = "degree"
+            kind = "ordinal"
+            categories = ["", "school", "university"]
+            missing = "school"
+            [[features]]
+            name = "strict"
+            kind = "binary"
+            "#,
+        )
+        .unwrap();
+        let names: Vec<_> = schema.features().iter().map(|f| f.name.as_str()).collect();
+        let expected =
+            ["age", "age is missing", "job=clerk", "job=unknown", "degree", "strict"];
+        assert_eq!(names, expected);
+        let read = |column, cell| {
+            let mut values = [0.0; 6];
+            schema.read_feature(column, cell, &mut values).map(|()| values)
+        };
+        assert_eq!(read(0, Cell::Text("nan")), read(0, Cell::Missing));
+        assert!(read(1, Cell::Text("nan")).is_err());
+        let null = [Cell::Missing, Cell::Text(" "), Cell::Real(f64::NAN)];
+        for cell in null {
+            assert_eq!(read(0, cell), Ok([0.75, 1.0, 0.0, 0.0, 0.0, 0.0]));
+            assert_eq!(read(1, cell), Ok([0.0, 0.0, 0.0, 1.0, 0.0, 0.0]));
+            assert!(read(3, cell).is_err());
+        }
+        assert_eq!(read(0, Cell::Text("3")), Ok([0.75, 0.0, 0.0, 0.0, 0.0, 0.0]));
+        // Blank text is a category of its own here.
+        assert_eq!(read(2, Cell::Missing).map(|values| values[4]), Ok(0.5));
+        assert_eq!(read(2, Cell::Text("")).map(|values| values[4]), Ok(0.0));
+        assert!(read(1, Cell::Text("baker")).is_err() && read(0, Cell::Text("old")).is_err());
+        assert!(read(0, Cell::Real(f64::INFINITY)).is_err());
+        let may: Vec<bool> = schema.source_columns().iter().map(|c| c.may_be_missing).collect();
+        assert_eq!(may, [false, true, true, true, false]);
+        assert_eq!(FeatureSchema::from_toml(&schema.to_toml().unwrap()).unwrap(), schema);
+        let encodings = schema.encodings();
+        assert_eq!(encodings.len(), schema.len());
+        let said = ["0 to 4, 3 where missing", "is missing", "is \"clerk\""];
+        assert_eq!(encodings[..3], said);
+        assert_eq!(encodings[3], "is \"unknown\" or missing");
+        assert!(encodings[4].ends_with(", \"school\" where missing"));
     }
 
     /// However a source stores a value, it means the same.

@@ -103,11 +103,11 @@ pub enum TableProblem {
     #[error("an earlier line has the same record id")]
     RepeatedId,
     /// An empty field.
-    #[error("the field is empty; a missing value needs a declared category or number of its own")]
+    #[error("the field is empty; declare what a missing value counts as (`missing` in the schema), or leave the record out")]
     EmptyField,
     /// A missing value (NULL).
     #[error(
-        "there is no value (NULL); a missing value needs a declared category or number of its own"
+        "there is no value (NULL); declare what a missing value counts as (`missing` in the schema), or leave the record out"
     )]
     Missing,
     /// A value that is neither a number nor text: a list, a structure or a date.

@@ -132,6 +132,30 @@ impl FeatureSpec {
         }
     }
 
+    /// Returns `true` if a number is a value of the feature: of its range, on its grid, and one of
+    /// two where it is binary.
+    pub(super) fn takes(&self, value: f64) -> bool {
+        let binary = self.kind == FeatureKind::Binary;
+        let possible = !binary || value == self.min || value == self.max;
+        possible && (self.min..=self.max).contains(&value) && self.is_on_grid(value)
+    }
+
+    /// Returns the value of the feature that is nearest to a number.
+    #[must_use]
+    pub fn nearest(&self, value: f64) -> f64 {
+        let value = value.clamp(self.min, self.max);
+        let grid = |step: f64| {
+            let places = ((self.max - self.min) / step).round();
+            let at = ((value - self.min) / step).round();
+            // From the nearer end, which is a decimal of the schema itself.
+            if at < places / 2.0 { self.min + at * step } else { self.max - (places - at) * step }
+        };
+        match self.kind {
+            FeatureKind::Binary => grid(self.max - self.min),
+            _ => self.step.map_or(value, grid),
+        }
+    }
+
     /// Maps a value of the declared range to [0, 1]: (v − min)/(max − min), or 0 if the range is
     /// one point. The result is exact if the range is 0 to 1.
     #[must_use]
@@ -169,15 +193,39 @@ pub struct LabelSpec {
 /// The content of a column of the CSV file, which determines the features it becomes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// A number: one feature.
+    /// A number: one feature. With a rule for missing values a second one says if it is missing.
     Number {
         /// True if a value outside the range counts as its end.
         clamp: bool,
+        /// The number that a missing value counts as; `None`: it is refused.
+        missing: Option<f64>,
     },
     /// Text from a list, numbered from 0: one ordinal feature.
-    Steps(Vec<String>),
+    Steps(Categories),
     /// Text from a list: one binary feature per category.
-    OneHot(Vec<String>),
+    OneHot(Categories),
+}
+
+/// The categories of a column, in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Categories {
+    /// Their texts.
+    pub texts: Vec<String>,
+    /// The position of the category that a missing value counts as; `None`: it is refused.
+    pub missing: Option<usize>,
+}
+
+impl Content {
+    /// Returns the content of a column that is one number, which cannot be missing.
+    const NUMBER: Self = Self::Number { clamp: false, missing: None };
+
+    /// Returns `true` if a value may be missing.
+    pub(super) fn may_be_missing(&self) -> bool {
+        match self {
+            Self::Number { missing, .. } => missing.is_some(),
+            Self::Steps(categories) | Self::OneHot(categories) => categories.missing.is_some(),
+        }
+    }
 }
 
 /// One feature column of the CSV file and the features it becomes (`first..first + width`).
@@ -253,11 +301,7 @@ impl FeatureSchema {
         let columns = features
             .iter()
             .enumerate()
-            .map(|(first, f)| FileColumn {
-                name: f.name.clone(),
-                content: Content::Number { clamp: false },
-                first,
-            })
+            .map(|(first, f)| FileColumn { name: f.name.clone(), content: Content::NUMBER, first })
             .collect();
         Self::build("id".into(), label, columns, features)
     }
@@ -298,11 +342,7 @@ impl FeatureSchema {
         let columns = features
             .iter()
             .enumerate()
-            .map(|(first, f)| FileColumn {
-                name: f.name.clone(),
-                content: Content::Number { clamp: false },
-                first,
-            })
+            .map(|(first, f)| FileColumn { name: f.name.clone(), content: Content::NUMBER, first })
             .collect();
         Self { id_column: self.id_column.clone(), label: self.label.clone(), columns, features }
     }
@@ -314,20 +354,34 @@ impl FeatureSchema {
     }
 
     /// Describes, for each feature, how values of the source become numbers: its range, or its
-    /// categories in their order. A model depends on these; kinds, steps and tolerances may change.
+    /// categories in their order, and its rule for missing values. A model depends on these; kinds,
+    /// steps and tolerances may change.
     #[must_use]
     pub fn encodings(&self) -> Vec<String> {
         let of_column = |column: &FileColumn| match &column.content {
-            Content::Number { .. } => {
+            Content::Number { missing, .. } => {
                 let range =
                     self.features.get(column.first).map(|f| format!("{} to {}", f.min, f.max));
-                vec![range.unwrap_or_default()]
+                let range = range.unwrap_or_default();
+                match missing {
+                    None => vec![range],
+                    Some(value) => {
+                        vec![format!("{range}, {value} where missing"), "is missing".to_owned()]
+                    }
+                }
             }
-            Content::Steps(steps) => {
-                vec![steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>().join(" < ")]
+            Content::Steps(Categories { texts, missing }) => {
+                let steps: Vec<String> = texts.iter().map(|step| format!("{step:?}")).collect();
+                let missing = missing.and_then(|at| texts.get(at));
+                let missing = missing.map(|text| format!(", {text:?} where missing"));
+                vec![steps.join(" < ") + &missing.unwrap_or_default()]
             }
-            Content::OneHot(categories) => {
-                categories.iter().map(|category| format!("is {category:?}")).collect()
+            Content::OneHot(Categories { texts, missing }) => {
+                let of_text = |(at, text)| match *missing == Some(at) {
+                    true => format!("is {text:?} or missing"),
+                    false => format!("is {text:?}"),
+                };
+                texts.iter().enumerate().map(of_text).collect()
             }
         };
         self.columns.iter().flat_map(of_column).collect()

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::schema::{
-    Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec, SchemaError,
+    Categories, Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec, SchemaError,
     check_name,
 };
 
@@ -65,6 +65,16 @@ struct FeatureEntry {
     group: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     clamp: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    missing: Option<MissingValue>,
+}
+
+/// The value that a missing one counts as.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum MissingValue {
+    Number(f64),
+    Category(String),
 }
 
 impl TryFrom<SchemaFile> for FeatureSchema {
@@ -110,13 +120,24 @@ impl FeatureEntry {
                 return Err(bad("its list of categories is empty"));
             }
         }
+        let with_missing = |texts: &Vec<String>| {
+            let not_listed = || bad("`missing` is not one of its categories: add it to them");
+            let missing = match &self.missing {
+                None => None,
+                Some(MissingValue::Category(text)) => {
+                    Some(texts.iter().position(|t| t == text).ok_or_else(not_listed)?)
+                }
+                Some(MissingValue::Number(_)) => return Err(not_listed()),
+            };
+            Ok(Categories { texts: texts.clone(), missing })
+        };
         match (self.kind, &self.categories) {
             (EntryKind::Categorical, None) => {
                 Err(bad("a categorical feature needs its categories"))
             }
             (EntryKind::Categorical, Some(categories)) => {
                 features.extend(categories.iter().map(|category| one_hot(&self.name, category)));
-                Ok(Content::OneHot(categories.clone()))
+                with_missing(categories).map(Content::OneHot)
             }
             (_, Some(categories)) => {
                 let max = (categories.len() - 1) as f64;
@@ -128,7 +149,7 @@ impl FeatureEntry {
                     step,
                     ..FeatureSpec::numeric(&self.name, 0.0, max)
                 });
-                Ok(Content::Steps(categories.clone()))
+                with_missing(categories).map(Content::Steps)
             }
             (kind, None) => {
                 let (min, max) = match (kind, self.min, self.max) {
@@ -153,19 +174,39 @@ impl FeatureEntry {
                     _ => FeatureKind::Numeric,
                 };
                 let (group, step, tolerance) = (self.group.clone(), self.step, self.tolerance);
-                features.push(FeatureSpec {
-                    name: self.name.clone(),
-                    kind,
-                    min,
-                    max,
-                    group,
-                    step,
-                    tolerance,
-                });
-                Ok(Content::Number { clamp: self.clamp })
+                let name = self.name.clone();
+                let spec = FeatureSpec { name, kind, min, max, group, step, tolerance };
+                let missing = self.missing_number(&spec)?;
+                features.push(spec);
+                features.extend(missing.map(|_| is_missing(&self.name)));
+                Ok(Content::Number { clamp: self.clamp, missing })
             }
         }
     }
+}
+
+impl FeatureEntry {
+    /// Returns the number that a missing value counts as, which must be a value of the feature.
+    fn missing_number(&self, spec: &FeatureSpec) -> Result<Option<f64>, SchemaError> {
+        let bad = |reason| Err(SchemaError::Feature { feature: self.name.clone(), reason });
+        match self.missing {
+            None => Ok(None),
+            Some(MissingValue::Category(_)) => bad("`missing` of a number is a number"),
+            Some(MissingValue::Number(_)) if spec.group.is_some() => bad(
+                "a column of a group takes no `missing`: exactly one column of the group is 1",
+            ),
+            Some(MissingValue::Number(value)) if !spec.takes(value) => {
+                bad("`missing` is not a value of the feature: take one of its range and step")
+            }
+            Some(MissingValue::Number(value)) => Ok(Some(value)),
+        }
+    }
+}
+
+/// Returns the binary feature that says if a value of a feature is missing.
+fn is_missing(feature: &str) -> FeatureSpec {
+    let kind = FeatureKind::Binary;
+    FeatureSpec { kind, ..FeatureSpec::numeric(format!("{feature} is missing"), 0.0, 1.0) }
 }
 
 /// Returns the binary feature for one category of a feature.
@@ -181,10 +222,10 @@ impl From<&FeatureSchema> for SchemaFile {
     fn from(schema: &FeatureSchema) -> Self {
         let entry = |column: &FileColumn| {
             let name = column.name.clone();
-            let (kind, categories) = match &column.content {
+            let (kind, Categories { texts, missing }) = match &column.content {
                 Content::Steps(categories) => (EntryKind::Ordinal, categories.clone()),
                 Content::OneHot(categories) => (EntryKind::Categorical, categories.clone()),
-                Content::Number { clamp } => {
+                Content::Number { clamp, missing } => {
                     let spec = &schema.features()[column.first];
                     let kind = match spec.kind {
                         FeatureKind::Numeric => EntryKind::Numeric,
@@ -201,12 +242,15 @@ impl From<&FeatureSchema> for SchemaFile {
                         tolerance: spec.tolerance,
                         group: spec.group.clone(),
                         clamp: *clamp,
+                        missing: missing.map(MissingValue::Number),
                     };
                 }
             };
             let (min, max, step, tolerance) = (None, None, None, None);
-            let (categories, group) = (Some(categories), None);
-            FeatureEntry { name, kind, min, max, categories, step, tolerance, group, clamp: false }
+            let missing = missing.and_then(|at| texts.get(at).cloned());
+            let missing = missing.map(MissingValue::Category);
+            let (categories, group, clamp) = (Some(texts), None, false);
+            FeatureEntry { name, kind, min, max, categories, step, tolerance, group, clamp, missing }
         };
         Self {
             id: schema.id_column().to_owned(),

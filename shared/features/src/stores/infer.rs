@@ -65,29 +65,30 @@ struct ColumnStatistics {
     missing: u64,
     decimals: Decimals,
     range: Option<(f64, f64)>,
-    /// The different texts, up to one more than allowed.
+    sum: f64,
+    /// The different texts that are not blank, up to one more than allowed.
     distinct: BTreeSet<String>,
 }
 
 impl ColumnStatistics {
     fn take(&mut self, cell: Cell<'_>, most: usize) {
-        let Ok(text) = cell.text() else {
-            self.missing += 1;
-            return;
+        let text = match cell.text() {
+            Ok(text) if !cell.is_missing(false) => text,
+            _ => {
+                self.missing += 1;
+                return;
+            }
         };
         let text = text.trim();
-        if text.is_empty() {
-            self.missing += 1;
-        } else {
-            match cell.number() {
-                Ok(number) => {
-                    self.decimals.take(number);
-                    self.numbers += 1;
-                    let (low, high) = self.range.unwrap_or((number, number));
-                    self.range = Some((low.min(number), high.max(number)));
-                }
-                Err(_) => self.texts += 1,
+        match cell.number() {
+            Ok(number) => {
+                self.decimals.take(number);
+                self.numbers += 1;
+                self.sum += number;
+                let (low, high) = self.range.unwrap_or((number, number));
+                self.range = Some((low.min(number), high.max(number)));
             }
+            Err(_) => self.texts += 1,
         }
         if self.distinct.len() <= most && !self.distinct.contains(text) {
             self.distinct.insert(text.to_owned());
@@ -198,24 +199,26 @@ impl Guess {
         if !numeric && seen.distinct.len() > self.most {
             return Err(InferError::Categories(name.to_owned(), self.most));
         }
-        if numeric && seen.missing > 0 {
-            let (missing, all) = (seen.missing, self.records);
-            let _ = writeln!(
-                self.notes,
-                "# {name}: {missing} of {all} records have no value. Give them a number or a category of their own in the file."
-            );
-        }
         let (min, max) = seen.range.unwrap_or((0.0, 0.0));
         if numeric {
             let whole = seen.decimals.step() == Some(1.0);
             let kind = match seen.distinct.len() {
-                2 if seen.missing == 0 && max > min => FeatureKind::Binary,
+                2 if max > min => FeatureKind::Binary,
                 n if whole && n <= MAX_STEPS => FeatureKind::Ordinal,
                 _ => FeatureKind::Numeric,
             };
-            let name = quoted(name);
-            let spec = FeatureSpec { kind, ..FeatureSpec::numeric(&name, min, max) }
+            let spec = FeatureSpec { kind, ..FeatureSpec::numeric(name, min, max) }
                 .with_step(seen.decimals.step());
+            let missing = (seen.missing > 0).then(|| spec.nearest(seen.sum / seen.numbers as f64));
+            if let Some(value) = missing {
+                let _ = writeln!(
+                    self.notes,
+                    "# {name}: {} of {} records have no value. They count as {value:?}, near the mean, and the feature `{name} is\n\
+                     # missing` tells them apart. Without the line `missing` such records are refused.",
+                    seen.missing, self.records
+                );
+            }
+            let name = quoted(name);
             // `{:?}` keeps the point of an integer and every digit of other numbers.
             let _ = write!(
                 self.out,
@@ -224,13 +227,30 @@ impl Guess {
             if let Some(step) = spec.step.filter(|_| max > min) {
                 let _ = writeln!(self.out, "step = {step:?}");
             }
+            if let Some(value) = missing {
+                let _ = writeln!(self.out, "missing = {value:?}");
+            }
             self.out.push('\n');
             return Ok(());
         }
-        let categories: Vec<String> = seen.distinct.iter().map(|c| quoted(c)).collect();
+        let mut categories: Vec<String> = seen.distinct.iter().map(|c| quoted(c)).collect();
+        let mut rule = String::new();
+        if seen.missing > 0 {
+            let mut missing = "missing".to_owned();
+            while seen.distinct.contains(&missing) {
+                missing.push('_');
+            }
+            let _ = writeln!(
+                self.notes,
+                "# {name}: {} of {} records have no value. They count as the category {missing:?}.",
+                seen.missing, self.records
+            );
+            categories.push(quoted(&missing));
+            rule = format!("missing = {}\n", quoted(&missing));
+        }
         let _ = write!(
             self.out,
-            "[[features]]\nname = {}\nkind = \"categorical\"\ncategories = [{}]\n\n",
+            "[[features]]\nname = {}\nkind = \"categorical\"\ncategories = [{}]\n{rule}\n",
             quoted(name),
             categories.join(", ")
         );
@@ -268,7 +288,7 @@ mod tests {
         let kinds: Vec<_> =
             read.features().iter().map(|f| (f.name.as_str(), f.kind, f.min, f.max)).collect();
         use FeatureKind::{Binary, Numeric, Ordinal};
-        let jobs = ["job=", "job=a \"b\"", "job=clerk"].map(|name| (name, Binary, 0.0, 1.0));
+        let jobs = ["job=a \"b\"", "job=clerk", "job=missing"].map(|name| (name, Binary, 0.0, 1.0));
         assert_eq!(
             kinds[..3],
             [
@@ -340,11 +360,24 @@ mod tests {
         }
     }
 
+    /// A guess has a rule for the values that are missing, and reads its own file.
     #[test]
-    fn missing_numbers_are_noted() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "id,f\na,1.5\nb,\nc,2.5\n").unwrap();
-        let text = infer(file.path(), &Inference::default()).unwrap();
-        assert!(text.contains("# f: 1 of 3 records have no value"), "{text}");
+    fn missing_values_get_a_rule() {
+        let dir = tempfile::tempdir().unwrap();
+        let (csv, schema) = (dir.path().join("x.csv"), dir.path().join("x.toml"));
+        let rows = "id,f,flag,word\na,1.5,0,missing\nb,,1,x\nc,2.5,,\nd,3.5,0,x\n";
+        std::fs::write(&csv, rows).unwrap();
+        let text = infer(&csv, &Inference::default()).unwrap();
+        assert!(text.contains("# f: 1 of 4 records have no value. They count as 2.5"), "{text}");
+        assert!(text.contains("step = 0.5\nmissing = 2.5\n"), "{text}");
+        std::fs::write(&schema, &text).unwrap();
+        let table = FeatureTable::from_csv(&schema, &csv).unwrap();
+        let names: Vec<_> = table.schema().features().iter().map(|f| f.name.as_str()).collect();
+        let words = ["word=missing", "word=x", "word=missing_"];
+        let numbers = ["f", "f is missing", "flag", "flag is missing"];
+        assert_eq!(names, [&numbers[..], &words].concat());
+        let of = |record| table.block().matrix().column(record).iter().copied().collect::<Vec<_>>();
+        assert_eq!(of(1), [0.5, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0]);
+        assert_eq!(of(2), [0.5, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
     }
 }

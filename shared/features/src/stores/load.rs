@@ -118,7 +118,9 @@ async fn fill(
         .map_err(|(column, problem)| wrong(rows.names_at(), &column, problem))?;
     let kind = |column: &SourceColumn| match (column.target, column.number) {
         (ColumnRole::Id, _) => "TEXT PRIMARY KEY NOT NULL",
+        (_, true) if column.may_be_missing => "REAL",
         (_, true) => "REAL NOT NULL",
+        (_, false) if column.may_be_missing => "TEXT",
         (_, false) => "TEXT NOT NULL",
     };
     let declared: Vec<String> =
@@ -140,7 +142,7 @@ async fn fill(
             let Some(to) = columns.iter().position(|column| column.target == target) else {
                 return Ok(());
             };
-            row[to] = Some(checked(schema, &columns[to], cell, &mut normalised, count)?);
+            row[to] = checked(schema, &columns[to], cell, &mut normalised, count)?;
             Ok(())
         })?;
         let Some(place) = next else { break };
@@ -172,14 +174,14 @@ async fn fill(
     Ok(count)
 }
 
-/// Returns the raw value, after the schema has accepted it.
+/// Returns the raw value, after the schema has accepted it; `None` where it is missing.
 fn checked(
     schema: &FeatureSchema,
     column: &SourceColumn,
     cell: Cell<'_>,
     normalised: &mut [f64],
     row: u64,
-) -> Result<StoredValue, TableProblem> {
+) -> Result<Option<StoredValue>, TableProblem> {
     match column.target {
         ColumnRole::Id => {
             let id = cell.text()?.into_owned();
@@ -193,13 +195,19 @@ fn checked(
                 other => other,
             };
             RecordId::new(id.clone()).map_err(|e| TableProblem::Id(numbered(e)))?;
-            return Ok(StoredValue::Text(id));
+            return Ok(Some(StoredValue::Text(id)));
         }
         ColumnRole::Label => schema.read_label(cell).map(drop)?,
         ColumnRole::Column(at) => schema.read_feature(at, cell, normalised)?,
+    }
+    if column.may_be_missing && cell.is_missing(column.number) {
+        // Blank text stays what it is: it may be a category.
+        let blank = matches!(cell, Cell::Text(_)) && !column.number;
+        return Ok(blank.then(|| StoredValue::Text(String::new())));
     }
     match column.number {
         true => cell.number().map(StoredValue::Real),
         false => cell.text().map(|text| StoredValue::Text(text.trim().to_owned())),
     }
+    .map(Some)
 }

@@ -32,6 +32,7 @@ mod every_store {
         rows_are_those_of_the_csv_file,
         long_lists_go_in_parts,
         a_value_that_the_schema_does_not_allow_is_an_error,
+        a_missing_value_counts_as_the_schema_says,
     ]);
 }
 
@@ -162,6 +163,47 @@ async fn a_value_that_the_schema_does_not_allow_is_an_error(kind: Kind) {
         }
         site.remove().await;
     }
+}
+
+/// NULL is the same from every store, and as blank text of a file.
+async fn a_missing_value_counts_as_the_schema_says(kind: Kind) {
+    let gaps = Row { income: None, phone: None, degree: None, job: None, ..row(1) };
+    let nan = Row { income: Some(f64::NAN), ..row(2) };
+    // NaN is no JSON.
+    let rows = if kind == Kind::Http { vec![row(0), gaps] } else { vec![row(0), gaps, nan] };
+    let Some(mut site) = Site::of(kind, &rows).await else { return };
+    let mut rules = crate::rows::SCHEMA.to_owned();
+    for (after, rule) in [
+        ("max = 2", "missing = 0.5"),
+        ("kind = \"binary\"", "missing = 1"),
+        ("\"university\"]", "missing = \"school\""),
+        ("\"unknown\"]", "missing = \"unknown\""),
+    ] {
+        rules = rules.replacen(after, &format!("{after}\n{rule}"), 1);
+    }
+    site.config.schema = site.path("rules.toml");
+    std::fs::write(&site.config.schema, &rules).unwrap();
+    if kind == Kind::Sqlite {
+        // `load-features` takes missing values too.
+        let sqlite = vfl_features::stores::SqliteConfig::new(site.path("loaded.sqlite"));
+        let schema = vfl_core::data::schema::FeatureSchema::from_toml(&rules).unwrap();
+        let from = site.path("x.csv");
+        let loaded = vfl_features::stores::load_sqlite(&sqlite, &schema, &from, false).await;
+        assert_eq!(loaded.unwrap(), 3);
+        site.config.sqlite = Some(sqlite);
+    }
+    let found = site.ask(&ids(["r1"])).await.unwrap();
+    assert_eq!(found.block.matrix().as_slice(), [0.5, 1.0, 1.0, 1.0, 0.5, 0.0, 0.0, 1.0]);
+    let whole = site.ask(&ids(["r0"])).await.unwrap();
+    let others = reference(&[row(0)]).fetch(&ids(["r0"])).unwrap();
+    let numbers = |at: [usize; 6]| at.map(|at| whole.block.matrix()[(at, 0)].to_bits());
+    assert_eq!(numbers([0, 2, 4, 5, 6, 7])[..], bits(others.matrix())[..]);
+    assert_eq!((whole.block.matrix()[(1, 0)], whole.block.matrix()[(3, 0)]), (0.0, 0.0));
+    if kind != Kind::Http {
+        let found = site.ask(&ids(["r2"])).await.unwrap();
+        assert_eq!(found.block.matrix().as_slice()[..2], [0.5, 1.0]);
+    }
+    site.remove().await;
 }
 
 async fn a_column_that_is_not_there_is_named(kind: Kind) {
