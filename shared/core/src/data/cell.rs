@@ -259,12 +259,12 @@ mod tests {
         )
         .unwrap();
         let names: Vec<_> = schema.features().iter().map(|f| f.name.as_str()).collect();
-        let expected =
-            ["age", "age is missing", "job=clerk", "job=unknown", "degree", "strict"];
+        let expected = ["age", "age is missing", "job=clerk", "job=unknown", "degree", "strict"];
         assert_eq!(names, expected);
         let read = |column, cell| {
             let mut values = [0.0; 6];
-            schema.read_feature(column, cell, &mut values).map(|()| values)
+            let read = schema.read_feature(column, cell, &mut values);
+            read.map(|()| values).map_err(|e| e.to_string())
         };
         assert_eq!(read(0, Cell::Text("nan")), read(0, Cell::Missing));
         assert!(read(1, Cell::Text("nan")).is_err());

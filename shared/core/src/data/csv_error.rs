@@ -103,7 +103,9 @@ pub enum TableProblem {
     #[error("an earlier line has the same record id")]
     RepeatedId,
     /// An empty field.
-    #[error("the field is empty; declare what a missing value counts as (`missing` in the schema), or leave the record out")]
+    #[error(
+        "the field is empty; declare what a missing value counts as (`missing` in the schema), or leave the record out"
+    )]
     EmptyField,
     /// A missing value (NULL).
     #[error(

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::schema::{
-    Categories, Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec, SchemaError,
-    check_name,
+    Categories, Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec,
+    SchemaError, check_name,
 };
 
 impl FeatureSchema {
@@ -192,9 +192,9 @@ impl FeatureEntry {
         match self.missing {
             None => Ok(None),
             Some(MissingValue::Category(_)) => bad("`missing` of a number is a number"),
-            Some(MissingValue::Number(_)) if spec.group.is_some() => bad(
-                "a column of a group takes no `missing`: exactly one column of the group is 1",
-            ),
+            Some(MissingValue::Number(_)) if spec.group.is_some() => {
+                bad("a column of a group takes no `missing`: exactly one column of the group is 1")
+            }
             Some(MissingValue::Number(value)) if !spec.takes(value) => {
                 bad("`missing` is not a value of the feature: take one of its range and step")
             }
@@ -250,7 +250,18 @@ impl From<&FeatureSchema> for SchemaFile {
             let missing = missing.and_then(|at| texts.get(at).cloned());
             let missing = missing.map(MissingValue::Category);
             let (categories, group, clamp) = (Some(texts), None, false);
-            FeatureEntry { name, kind, min, max, categories, step, tolerance, group, clamp, missing }
+            FeatureEntry {
+                name,
+                kind,
+                min,
+                max,
+                categories,
+                step,
+                tolerance,
+                group,
+                clamp,
+                missing,
+            }
         };
         Self {
             id: schema.id_column().to_owned(),

@@ -118,7 +118,10 @@ fn bad_schemas_are_refused() {
             feature("kind = \"ordinal\"\ncategories = [\"a\", \"b\"]\nstep = 1"),
             "categories take no",
         ),
-        (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nmissing = 2"), "not a value of the feature"),
+        (
+            feature("kind = \"numeric\"\nmin = 0\nmax = 1\nmissing = 2"),
+            "not a value of the feature",
+        ),
         (feature("kind = \"binary\"\nmissing = 0.5"), "not a value of the feature"),
         (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nmissing = \"a\""), "is a number"),
         (feature("kind = \"binary\"\ngroup = \"g\"\nmissing = 0"), "a column of a group"),
