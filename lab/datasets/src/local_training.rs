@@ -114,9 +114,21 @@ impl LocalTraining {
     /// # Errors
     /// [`LearnerError`] if a number exceeds the range of a double.
     pub fn logits(&mut self, batch: &[u32], evaluation: bool) -> Result<Logits, LearnerError> {
-        let shares: Result<Vec<LogitShare>, LearnerError> =
-            self.parties.iter_mut().map(|party| party.shares(batch, evaluation)).collect();
-        Ok(self.head.logits(shares?, evaluation)?)
+        let shares = self.outputs(batch, evaluation)?;
+        Ok(self.head.logits(shares, evaluation)?)
+    }
+
+    /// Returns the outputs that each party sends to the coordinator for these records, as
+    /// [`LocalTraining::logits`] takes them, the active party's first.
+    ///
+    /// # Errors
+    /// As [`LocalTraining::logits`].
+    pub fn outputs(
+        &mut self,
+        batch: &[u32],
+        evaluation: bool,
+    ) -> Result<Vec<LogitShare>, LearnerError> {
+        self.parties.iter_mut().map(|party| party.shares(batch, evaluation)).collect()
     }
 
     /// Returns the learners of the parties.

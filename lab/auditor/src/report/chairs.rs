@@ -168,16 +168,25 @@ fn passive(report: &Report, training: Training) -> Chair {
     }
 }
 
+/// The end of a cell on logit shares: where embeddings are measured, which stand in their place
+/// under a top model.
+const UNDER_CONCAT: &str = "; under concat an embedding, measured by cloison transcript --combiner concat \
+     (docs/protection.md)";
+
 fn coordinator(report: &Report, training: Training) -> Chair {
     let private = report.deployment.private_release;
     let on_shares = || cell(Knowledge::Excluded, "answers are computed on secret shares");
     let (features, labels) = match training {
-        Training::Plain => {
-            (cell(Knowledge::Told, "shares of every step"), cell(Knowledge::Told, "for residuals"))
-        }
+        Training::Plain => (
+            cell(Knowledge::Told, format!("shares of every step{UNDER_CONCAT}")),
+            cell(Knowledge::Told, "for residuals"),
+        ),
         _ if private => (on_shares(), cell(Knowledge::Excluded, "")),
         _ => (
-            cell(Knowledge::NotMeasured, "a logit share of each party for every scored record"),
+            cell(
+                Knowledge::NotMeasured,
+                format!("a logit share of each party for every scored record{UNDER_CONCAT}"),
+            ),
             cell(Knowledge::Excluded, ""),
         ),
     };

@@ -6,7 +6,8 @@
 //! the logits of every record, up to a number per record. The coordinator receives the contribution
 //! of each party by itself. It sees no parameter and no feature of others, except those of a few
 //! known records. [`reconstruct`] is the attack; an [`Experiment`] measures it by number of epochs.
-//! [`optimiser_gauge`] is the attack without any known record.
+//! [`optimiser_gauge`] is the attack without any known record, and [`embeddings`] that of the
+//! coordinator under the combiner `concat`.
 //!
 //! The negative entry of a record's gradient is that of its label, which a passive party and the
 //! coordinator read; the coordinator of a plain training is sent the labels besides. The active
@@ -14,6 +15,7 @@
 //! take it off.
 
 mod adversary;
+pub mod embeddings;
 mod factor;
 mod gauge;
 pub mod optimiser_gauge;
@@ -26,7 +28,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use serde::Serialize;
-use vfl_core::model::{Schedule, TrainingConfig, TrainingValues};
+use vfl_core::model::{Combiner, Schedule, TrainingConfig, TrainingValues};
 use vfl_core::types::FeatureBlock;
 
 pub use self::adversary::{Adversary, Owner, Target, record};
@@ -62,11 +64,21 @@ pub struct TranscriptPlan {
 impl TranscriptPlan {
     /// Loads the training records and checks the settings of the training.
     fn load(&self) -> anyhow::Result<(Subject, TrainingConfig)> {
+        if self.training.model.combiner() != Combiner::Sum {
+            bail!(
+                "attacks on shares of logits take combiner `sum`: `embeddings` has those under `concat`"
+            );
+        }
         let subject = Subject::load(&self.subject, |set| Ok(set.split().train.clone()))?;
+        Ok((subject, self.config()?))
+    }
+
+    /// Checks the settings of the training.
+    fn config(&self) -> anyhow::Result<TrainingConfig> {
         let Some(&most) = self.epochs.iter().max() else { bail!("no number of epochs is given") };
         // The active party sets the patience, so the training ends when it decides.
         let values = TrainingValues { epochs: most, patience: most, ..self.training.clone() };
-        Ok((subject, TrainingConfig::try_from(values)?))
+        Ok(TrainingConfig::try_from(values)?)
     }
 
     /// Returns the numbers of epochs, each once, in rising order.

@@ -6,7 +6,7 @@ use super::{Accuracy, Adversary, LabelReading, Owner, TranscriptReport};
 use crate::study::Report;
 
 /// Returns an empty table with these headings.
-pub(super) fn table(headings: [&str; 6]) -> Table {
+pub(super) fn table<const N: usize>(headings: [&str; N]) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::UTF8_FULL_CONDENSED)

@@ -39,6 +39,25 @@ fn a_private_release_tells_the_coordinator_nothing() {
     assert_eq!(row(&report, "coordinator"), [Told, Told, Told, Told, NotMeasured]);
 }
 
+/// Embeddings are another thing than shares: the coordinator's cell says where they are measured.
+#[test]
+fn the_coordinators_cell_names_the_measurement_of_embeddings() {
+    let reasons = |report: &Report| {
+        let rows = chairs(report);
+        let chair = rows.into_iter().find(|chair| chair.name == "coordinator").unwrap();
+        chair.cells.map(|cell| cell.reason)
+    };
+    for imported in [false, true] {
+        let report = with_training(false, imported);
+        for reason in &reasons(&report)[..2] {
+            assert!(reason.contains("cloison transcript --combiner concat"), "{reason}");
+        }
+    }
+    let mut private = with_training(true, false);
+    private.deployment.private_release = true;
+    assert!(!reasons(&private)[0].contains("concat"));
+}
+
 #[test]
 fn a_private_training_tells_only_parties_that_join_hands() {
     let report = with_training(true, false);
