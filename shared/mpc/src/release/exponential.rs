@@ -8,7 +8,7 @@
 
 use super::logits::{LOGIT_BITS, Logits};
 use crate::arithmetic::product_parts;
-use crate::error::{MpcError, check_length};
+use crate::error::{MpcError, check_length, check_result};
 use crate::party_index::PartyIndex;
 use crate::rows::row_words;
 use crate::session::Session;
@@ -155,7 +155,8 @@ impl Session {
     ///
     /// # Errors
     /// [`MpcError::Shape`] unless there is a word and each has k numbers,
-    /// [`MpcError::NotRepresentable`] for a number that is not from 0 to 1; errors of links.
+    /// [`MpcError::NotRepresentable`] for a number that is not from 0 to 1;
+    /// [`MpcError::NoResult`]; errors of links.
     pub fn release_word(
         &mut self,
         to: PartyIndex,
@@ -191,8 +192,9 @@ impl Session {
             nearness.push(dots.minus(&square)?);
         }
         let nearest = self.arg_max(&nearness)?;
-        let opened = self.open_to(to, &nearest)?;
-        Ok(opened.map(|words| words.iter().map(|word| *word as usize).collect()))
+        let Some(words) = self.open_to(to, &nearest)? else { return Ok(None) };
+        check_result("a word", words.iter().all(|word| *word < codebook.len() as u64))?;
+        Ok(Some(words.iter().map(|word| *word as usize).collect()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! at once.
 
 use super::logits::Logits;
-use crate::error::MpcError;
+use crate::error::{MpcError, check_result};
 use crate::party_index::PartyIndex;
 use crate::rows::row_words;
 use crate::session::Session;
@@ -81,7 +81,7 @@ impl Session {
     /// 3 k (k − 2) bits for their products, and the ⌈log₂ k⌉ bits that are opened.
     ///
     /// # Errors
-    /// Those of links.
+    /// [`MpcError::NoResult`]; errors of links.
     pub fn release_label(
         &mut self,
         to: PartyIndex,
@@ -101,11 +101,13 @@ impl Session {
         };
         let code = BitShares { own: code(&winners.own), next: code(&winners.next) };
         let opened = self.open_rows_to(to, &code, n)?;
-        Ok(opened.map(|rows| {
+        let labels: Option<Vec<usize>> = opened.map(|rows| {
             let bit = |at: usize, bit: usize| rows[bit * words + at / 64] >> (at % 64) & 1;
             let label = |at| (0..code_bits(k)).fold(0, |all, b| all | (bit(at, b) as usize) << b);
             (0..n).map(label).collect()
-        }))
+        });
+        check_result("a label", labels.iter().flatten().all(|label| *label < k))?;
+        Ok(labels)
     }
 
     /// Releases all classes of each record, the largest logit first, and of equal ones the first
@@ -114,7 +116,7 @@ impl Session {
     /// Opened are the comparisons of all pairs, which the order determines.
     ///
     /// # Errors
-    /// Those of links.
+    /// [`MpcError::NoResult`] for comparisons that no order has; errors of links.
     pub fn release_ranking(
         &mut self,
         to: PartyIndex,
@@ -123,20 +125,21 @@ impl Session {
         let (n, k) = (logits.records(), logits.classes());
         let row = self.pair_row(logits)?;
         let opened = self.open_rows_to(to, &row, n * k * (k - 1) / 2)?;
-        Ok(opened.map(|row| {
-            let ranking = |record: usize| {
-                let mut ranks = vec![0; k];
-                for (pair, (one, other)) in pairs(k).enumerate() {
-                    let at = pair * n + record;
-                    let below = row[at / 64] >> (at % 64) & 1 == 1;
-                    ranks[if below { one } else { other }] += 1;
-                }
-                let mut order: Vec<usize> = (0..k).collect();
-                order.sort_by_key(|class| ranks[*class]);
-                order
-            };
-            (0..n).map(ranking).collect()
-        }))
+        let Some(row) = opened else { return Ok(None) };
+        let ranking = |record: usize| {
+            let mut ranks = vec![0; k];
+            for (pair, (one, other)) in pairs(k).enumerate() {
+                let at = pair * n + record;
+                let below = row[at / 64] >> (at % 64) & 1 == 1;
+                ranks[if below { one } else { other }] += 1;
+            }
+            let mut order: Vec<usize> = (0..k).collect();
+            order.sort_by_key(|class| ranks[*class]);
+            // Comparisons that go round in a circle give two classes the same rank.
+            let is_order = order.iter().enumerate().all(|(rank, class)| ranks[*class] == rank);
+            check_result("a ranking", is_order).map(|()| order)
+        };
+        (0..n).map(ranking).collect::<Result<_, MpcError>>().map(Some)
     }
 
     /// Releases the `m` best classes of each record in their order, of equal ones the first. Exact.
@@ -145,7 +148,7 @@ impl Session {
     /// and 3 bits for each of the m ⌈log₂ k⌉ that are opened.
     ///
     /// # Errors
-    /// [`MpcError::Setting`] unless `m` is 1 to k; errors of links.
+    /// [`MpcError::Setting`] unless `m` is 1 to k; [`MpcError::NoResult`]; errors of links.
     pub fn release_top(
         &mut self,
         to: PartyIndex,
@@ -164,13 +167,18 @@ impl Session {
             }
         }
         let codes = self.spread_bits(&part, m)?;
-        Ok(self.open_rows_to(to, &codes, m)?.map(|words| {
-            let bit = |record: usize, place: usize, bit| words[bit * n + record] >> place & 1;
-            let class = |record, place| {
-                (0..bits).fold(0, |all, at| all | (bit(record, place, at) as usize) << at)
-            };
-            (0..n).map(|record| (0..m).map(|place| class(record, place)).collect()).collect()
-        }))
+        let Some(words) = self.open_rows_to(to, &codes, m)? else { return Ok(None) };
+        let bit = |record: usize, place: usize, bit| words[bit * n + record] >> place & 1;
+        let class = |record, place| {
+            (0..bits).fold(0, |all, at| all | (bit(record, place, at) as usize) << at)
+        };
+        let best = |record| {
+            let best: Vec<usize> = (0..m).map(|place| class(record, place)).collect();
+            let once = |(at, class): (usize, &usize)| *class < k && !best[..at].contains(class);
+            let possible = best.iter().enumerate().all(once);
+            check_result("the best classes", possible).map(|()| best)
+        };
+        (0..n).map(best).collect::<Result<_, MpcError>>().map(Some)
     }
 
     /// Releases which are the `m` best classes of each record, and not their order: `true` for each
@@ -192,9 +200,11 @@ impl Session {
             part[at % n] |= u64::from(place.count_ones() & 1) << (at / n);
         }
         let members = self.spread_bits(&part, k)?;
-        Ok(self.open_rows_to(to, &members, k)?.map(|words| {
-            words.iter().map(|word| (0..k).map(|at| word >> at & 1 == 1).collect()).collect()
-        }))
+        let Some(words) = self.open_rows_to(to, &members, k)? else { return Ok(None) };
+        let possible = words.iter().all(|word| word.count_ones() as usize == m);
+        check_result("a set of best classes", possible)?;
+        let members = |word: &u64| (0..k).map(|at| word >> at & 1 == 1).collect();
+        Ok(Some(words.iter().map(members).collect()))
     }
 
     /// Returns this party's part, under exclusive or, of a word for each logit: bit r is 1 if it is

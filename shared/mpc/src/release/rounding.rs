@@ -2,7 +2,7 @@
 
 use super::exponential::SCORE_BITS;
 use super::logits::Logits;
-use crate::error::MpcError;
+use crate::error::{MpcError, check_result};
 use crate::party_index::PartyIndex;
 use crate::session::Session;
 use crate::shares::Shares;
@@ -21,7 +21,7 @@ impl Session {
     /// which one depends on rounding that each party knows in part.
     ///
     /// # Errors
-    /// [`MpcError::Setting`] for other decimals; errors of links.
+    /// [`MpcError::Setting`] for other decimals; [`MpcError::NoResult`]; errors of links.
     pub fn release_rounded_scores(
         &mut self,
         to: PartyIndex,
@@ -35,8 +35,14 @@ impl Session {
         let scores = self.exponential_softmax(logits)?;
         let half = self.public(&vec![1 << (SCORE_BITS - 1); scores.len()]);
         let whole = self.floor(&scores.times(10_u64.pow(decimals)).plus(&half)?)?;
-        let opened = self.open_numbers_to(to, &whole, WHOLE_BITS)?;
-        Ok(opened.map(|words| words.iter().map(|word| *word as u16).collect()))
+        let Some(words) = self.open_numbers_to(to, &whole, WHOLE_BITS)? else { return Ok(None) };
+        let (n, k, ten) = (logits.records(), logits.classes(), 10_u64.pow(decimals));
+        // Each is rounded by half a unit, and a hair more; its sum with the others is 10^decimals.
+        let of_record = |at: usize| words.iter().skip(at).step_by(n.max(1));
+        let sums = |at: usize| of_record(at).sum::<u64>().abs_diff(ten) <= k as u64 / 2 + 1;
+        let possible = words.iter().all(|word| *word <= ten) && (0..n).all(sums);
+        check_result("rounded scores", possible)?;
+        Ok(Some(words.iter().map(|word| *word as u16).collect()))
     }
 
     /// Returns ⌊x⌋ modulo 2^16 of numbers with [`SCORE_BITS`] fraction bits: exactly, unlike a

@@ -96,28 +96,15 @@ impl PrivateRelease {
             order.into_iter().zip(scores).for_each(|(class, score)| released[class] = *score);
             released
         };
-        let label = |session: &mut Session| {
-            let labels = session.release_label(to, logits)?;
-            // Parties that follow the protocol open no other one.
-            let wrong = labels.iter().flatten().find(|label| **label >= k);
-            match wrong {
-                Some(label) => Err(MpcError::Setting {
-                    name: "an opened label",
-                    got: *label as f64,
-                    range: "below the number of classes",
-                }),
-                None => Ok(labels),
-            }
-        };
         Ok(match self {
             Self::Scores => session
                 .release_scores(to, logits)?
                 .map(|scores| ReleasedScores::Probabilities(columns(scores))),
-            Self::Label => label(session)?.map(|labels| {
+            Self::Label => session.release_label(to, logits)?.map(|labels| {
                 let labels = labels.into_iter().map(|label| label as u32).collect();
                 ReleasedScores::Labels { classes: k, labels }
             }),
-            Self::SoftLabel(scores) => label(session)?.map(|labels| {
+            Self::SoftLabel(scores) => session.release_label(to, logits)?.map(|labels| {
                 let others = |label| (0..k).filter(move |class| *class != label);
                 let order = |label| std::iter::once(label).chain(others(label)).collect();
                 let released = labels.into_iter().flat_map(|label| ranked(order(label), scores));
