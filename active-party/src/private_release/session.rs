@@ -30,8 +30,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 const REASON: Duration = Duration::from_secs(5);
 
 type Answer = oneshot::Sender<Result<(Vec<RowStatus>, ReleasedScores), Refusal>>;
-/// The number of a group, and what was released.
-type Computed = Pin<Box<dyn Future<Output = (u64, Option<ReleasedScores>)> + Send>>;
+/// The number of a group, and what was released, or the refusal of what was opened.
+type Computed = Pin<Box<dyn Future<Output = (u64, Option<Released>)> + Send>>;
+type Released = Result<ReleasedScores, Refusal>;
 
 /// A request that is not answered yet.
 struct Pending {
@@ -203,7 +204,10 @@ impl Session {
                     if let (number, Some(released)) = group
                         && let Some(answers) = self.computing.remove(&number)
                     {
-                        hand_out(answers, &released);
+                        match released {
+                            Ok(released) => hand_out(answers, &released),
+                            Err(refusal) => refuse(answers, &refusal),
+                        }
                     }
                 }
             }
@@ -276,7 +280,9 @@ impl Session {
                 let (done, receiver) = oneshot::channel();
                 // Where the computation has ended, it says why itself.
                 let _ = jobs.send(ReleaseJob { records, input, done });
-                Ok(Some(Box::pin(async move { (number, receiver.await.ok().flatten()) })))
+                Ok(Some(Box::pin(async move {
+                    (number, receiver.await.ok().and_then(Result::transpose))
+                })))
             }
             ReleaseCommand::Begin(_) | ReleaseCommand::LookUp { .. } => {
                 Err(Refusal::internal("the coordinator sent a command that is not due"))
@@ -348,6 +354,13 @@ fn hand_out(answers: Vec<(Vec<RowStatus>, Answer)>, released: &ReleasedScores) {
         from = to;
         // A caller that has stopped waiting does not matter.
         let _ = answer.send(Ok((status, part)));
+    }
+}
+
+/// Tells each request why nothing was released.
+fn refuse(answers: Vec<(Vec<RowStatus>, Answer)>, refusal: &Refusal) {
+    for (_, answer) in answers {
+        let _ = answer.send(Err(refusal.clone()));
     }
 }
 

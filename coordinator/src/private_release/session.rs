@@ -106,7 +106,7 @@ type Answers = Vec<(Instant, Vec<RowStatus>)>;
 struct Group {
     job: ReleaseJob,
     answers: Answers,
-    done: oneshot::Receiver<Option<ReleasedScores>>,
+    done: oneshot::Receiver<Result<Option<ReleasedScores>, Refusal>>,
 }
 
 impl Session<'_> {

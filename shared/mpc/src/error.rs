@@ -47,6 +47,13 @@ pub enum MpcError {
         /// The length of the message.
         got: usize,
     },
+    /// No inputs have the result that was opened. Any of the three may have caused it. After a
+    /// release the session goes on: that it ended would tell the others something about the result.
+    #[error("{what} was opened that no numbers of the parties have: one of the three has deviated")]
+    NoResult {
+        /// The result.
+        what: &'static str,
+    },
     /// Two operands do not fit together.
     #[error("{what} has {got} elements, expected {expected}")]
     Shape {
@@ -75,6 +82,14 @@ pub enum MpcError {
         /// The values that are possible.
         range: &'static str,
     },
+}
+
+/// Checks what was opened.
+///
+/// # Errors
+/// [`MpcError::NoResult`] unless it is a result of some inputs.
+pub(crate) fn check_result(what: &'static str, possible: bool) -> Result<(), MpcError> {
+    if possible { Ok(()) } else { Err(MpcError::NoResult { what }) }
 }
 
 /// Checks the number of elements of an operand.

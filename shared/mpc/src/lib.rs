@@ -52,7 +52,7 @@
 //! output of a truncation is rounded by a number that each party knows: ⌊(z + ρ) / 2^f⌋ with ρ
 //! uniform below 2^f. An opened quotient therefore tells z to one unit and not to two. Do not open
 //! many truncations of one number. A party that deviates can spoil results. Nothing is guaranteed
-//! then.
+//! then; `docs/protection.md` has what each changed message was found to do.
 //!
 //! A [`Session`] blocks its thread: it belongs on a thread of its own, and its [`Link`]s are fed
 //! from the transport.

@@ -183,7 +183,8 @@ impl Session {
     /// # Errors
     /// [`MpcError::Shape`] for labels of another number of records, [`MpcError::Setting`] for
     /// settings out of range, among them more records than the representation has room for;
-    /// [`MpcError::Stopped`]; errors of links.
+    /// [`MpcError::Stopped`]; [`MpcError::NoResult`] for a comparison that is no bit; errors of
+    /// links.
     pub fn regress(
         &mut self,
         of: Regression,
@@ -204,7 +205,7 @@ impl Session {
         let (mut best_weights, mut best_score) = (point.weights.clone(), None);
         while of.goes_on(epochs, best_epoch) {
             if !on_epoch(epochs + 1) {
-                return Err(self.stop());
+                return Err(self.end(MpcError::Stopped));
             }
             if of.validation == 0 {
                 self.keep_pace(epochs, of.epochs)?;
@@ -291,13 +292,17 @@ impl Session {
     /// n 2^(2 f) ≤ 2^60: differences keep their sign.
     ///
     /// # Errors
-    /// Those of links.
+    /// [`MpcError::NoResult`]; errors of links.
     fn keep_lowest(&mut self, part: u64, best: &mut Option<Shares>) -> Result<bool, MpcError> {
         let score = self.reshare(vec![part])?;
         let lower = match best {
             Some(best) => {
                 let sign = self.is_negative(&score.minus(best)?)?.map(|word| word & 1);
-                self.open_bits(&sign)? == [1]
+                match self.open_bits(&sign)?[..] {
+                    [0] => false,
+                    [1] => true,
+                    _ => return Err(self.end(MpcError::NoResult { what: "a comparison" })),
+                }
             }
             None => true,
         };

@@ -121,11 +121,11 @@ impl Session {
         if self.over { Err(MpcError::Over) } else { Ok(()) }
     }
 
-    /// Ends the session, whose others wait for a step that this party does not take, and returns
-    /// the error that says so.
-    pub(crate) fn stop(&mut self) -> MpcError {
+    /// Ends the session, whose others wait for a step that this party does not take, with the
+    /// error that says why.
+    pub(crate) fn end(&mut self, error: MpcError) -> MpcError {
         self.over = true;
-        MpcError::Stopped
+        error
     }
 
     /// Sends a message to one of the others.

@@ -2,7 +2,7 @@
 
 use super::exponential::{SCORE_BITS, scaled};
 use super::logits::Logits;
-use crate::error::{MpcError, check_length};
+use crate::error::{MpcError, check_length, check_result};
 use crate::party_index::PartyIndex;
 use crate::session::Session;
 use crate::shares::Shares;
@@ -35,7 +35,7 @@ impl Session {
     /// # Errors
     /// [`MpcError::Setting`] unless there are 1 to 256 words, and one for each class,
     /// [`MpcError::Shape`] unless each has k numbers, [`MpcError::NotRepresentable`] for a number
-    /// that is not from 0 to 1; errors of links.
+    /// that is not from 0 to 1; [`MpcError::NoResult`]; errors of links.
     pub fn release_word(
         &mut self,
         to: PartyIndex,
@@ -67,8 +67,9 @@ impl Session {
             });
         }
         let nearest = self.arg_max(&likelihoods)?;
-        let opened = self.open_to(to, &nearest)?;
-        Ok(opened.map(|words| words.iter().map(|word| *word as usize).collect()))
+        let Some(nearest) = self.open_to(to, &nearest)? else { return Ok(None) };
+        check_result("a word", nearest.iter().all(|word| *word < words.len() as u64))?;
+        Ok(Some(nearest.iter().map(|word| *word as usize).collect()))
     }
 }
 

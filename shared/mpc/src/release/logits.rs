@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::{MpcError, check_length};
+use crate::error::{MpcError, check_length, check_result};
 use crate::party_index::PartyIndex;
 use crate::session::Session;
 use crate::shares::Shares;
@@ -124,13 +124,15 @@ impl Session {
     /// tell more than scores do: their common offset too.
     ///
     /// # Errors
-    /// Those of links.
+    /// [`MpcError::NoResult`]; errors of links.
     pub fn release_logits(
         &mut self,
         to: PartyIndex,
         logits: &Logits,
     ) -> Result<Option<Vec<f64>>, MpcError> {
-        Ok(self.open_to(to, logits.shares())?.map(|words| words.into_iter().map(decode).collect()))
+        let Some(words) = self.open_to(to, logits.shares())? else { return Ok(None) };
+        check_result("a logit", words.iter().all(in_range))?;
+        Ok(Some(words.into_iter().map(decode).collect()))
     }
 
     /// Releases softmax scores, class after class. One round, 8 (k − 1) bytes per record.
@@ -141,7 +143,7 @@ impl Session {
     /// at most half of it, and round-off.
     ///
     /// # Errors
-    /// Those of links.
+    /// [`MpcError::NoResult`]; errors of links.
     pub fn release_scores(
         &mut self,
         to: PartyIndex,
@@ -150,22 +152,26 @@ impl Session {
         let (n, k) = (logits.records, logits.classes);
         let (others, last) = logits.shares.split_at((k - 1) * n);
         let opened = self.open_to(to, &others.minus(&last.repeat(k - 1))?)?;
-        Ok(opened.map(|mut words| {
-            words.resize(n * k, 0);
-            let mut scores = vec![0.0; n * k];
-            for record in 0..n {
-                let classes = || (record..n * k).step_by(n);
-                // Distances from the largest are taken of whole numbers: a double keeps them.
-                let largest = classes().map(|at| words[at] as i64).max().unwrap_or(0);
-                let weights =
-                    classes().map(|at| decode(words[at].wrapping_sub(largest as u64)).exp());
-                let weights: Vec<f64> = weights.collect();
-                let sum: f64 = weights.iter().sum();
-                classes().zip(&weights).for_each(|(at, weight)| scores[at] = weight / sum);
-            }
-            scores
-        }))
+        let Some(mut words) = opened else { return Ok(None) };
+        check_result("a difference of logits", words.iter().all(in_range))?;
+        words.resize(n * k, 0);
+        let mut scores = vec![0.0; n * k];
+        for record in 0..n {
+            let classes = || (record..n * k).step_by(n);
+            // Distances from the largest are taken of whole numbers: a double keeps them.
+            let largest = classes().map(|at| words[at] as i64).max().unwrap_or(0);
+            let weights = classes().map(|at| decode(words[at].wrapping_sub(largest as u64)).exp());
+            let weights: Vec<f64> = weights.collect();
+            let sum: f64 = weights.iter().sum();
+            classes().zip(&weights).for_each(|(at, weight)| scores[at] = weight / sum);
+        }
+        Ok(Some(scores))
     }
+}
+
+/// Returns true for what a sum of eight owners' logits, or a difference of two, can be.
+fn in_range(word: &u64) -> bool {
+    (*word as i64).unsigned_abs() <= 1 << (22 + LOGIT_BITS)
 }
 
 /// Decodes one number.

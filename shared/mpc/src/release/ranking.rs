@@ -2,7 +2,7 @@
 //! at once.
 
 use super::logits::Logits;
-use crate::error::MpcError;
+use crate::error::{MpcError, check_result};
 use crate::party_index::PartyIndex;
 use crate::rows::{and_parts, row_words};
 use crate::session::Session;
@@ -85,8 +85,7 @@ impl Session {
     /// 16 bytes for each class.
     ///
     /// # Errors
-    /// [`MpcError::Setting`] if a record has no class that nothing beats, or several: a party has
-    /// not followed the protocol. Errors of links.
+    /// [`MpcError::NoResult`]; errors of links.
     pub fn release_label(
         &mut self,
         to: PartyIndex,
@@ -94,17 +93,11 @@ impl Session {
     ) -> Result<Option<Vec<usize>>, MpcError> {
         let (n, k) = (logits.records(), logits.classes());
         let Some(given) = self.open_given_words(to, logits)? else { return Ok(None) };
-        let label = |record: usize| {
-            let mut unbeaten = (0..k).filter(|class| given[class * n + record] == 0);
-            match (unbeaten.next(), unbeaten.next()) {
-                (Some(label), None) => Ok(label),
-                _ => {
-                    let (name, range) = ("an opened label", "a class, and one alone");
-                    Err(MpcError::Setting { name, got: f64::NAN, range })
-                }
-            }
-        };
-        (0..n).map(label).collect::<Result<_, _>>().map(Some)
+        let unbeaten =
+            |record: usize| (0..k).filter(|class| given[class * n + record] == 0).collect();
+        let unbeaten: Vec<Vec<usize>> = (0..n).map(unbeaten).collect();
+        check_result("a label", unbeaten.iter().all(|classes| classes.len() == 1))?;
+        Ok(Some(unbeaten.concat()))
     }
 
     /// Opens the words that each class is given, class after class: 0 for the one that no other
@@ -138,7 +131,7 @@ impl Session {
     /// Opened are the comparisons of all pairs, which the order determines.
     ///
     /// # Errors
-    /// Those of links.
+    /// [`MpcError::NoResult`] for comparisons that no order has; errors of links.
     pub fn release_ranking(
         &mut self,
         to: PartyIndex,
@@ -147,20 +140,21 @@ impl Session {
         let (n, k) = (logits.records(), logits.classes());
         let row = self.pair_row(logits)?;
         let opened = self.open_rows_to(to, &row, n * k * (k - 1) / 2)?;
-        Ok(opened.map(|row| {
-            let ranking = |record: usize| {
-                let mut ranks = vec![0; k];
-                for (pair, (one, other)) in pairs(k).enumerate() {
-                    let at = pair * n + record;
-                    let below = row[at / 64] >> (at % 64) & 1 == 1;
-                    ranks[if below { one } else { other }] += 1;
-                }
-                let mut order: Vec<usize> = (0..k).collect();
-                order.sort_by_key(|class| ranks[*class]);
-                order
-            };
-            (0..n).map(ranking).collect()
-        }))
+        let Some(row) = opened else { return Ok(None) };
+        let ranking = |record: usize| {
+            let mut ranks = vec![0; k];
+            for (pair, (one, other)) in pairs(k).enumerate() {
+                let at = pair * n + record;
+                let below = row[at / 64] >> (at % 64) & 1 == 1;
+                ranks[if below { one } else { other }] += 1;
+            }
+            let mut order: Vec<usize> = (0..k).collect();
+            order.sort_by_key(|class| ranks[*class]);
+            // Comparisons that go round in a circle give two classes the same rank.
+            let is_order = order.iter().enumerate().all(|(rank, class)| ranks[*class] == rank);
+            check_result("a ranking", is_order).map(|()| order)
+        };
+        (0..n).map(ranking).collect::<Result<_, MpcError>>().map(Some)
     }
 
     /// Releases the `m` best classes of each record in their order, of equal ones the first. Exact.
@@ -169,7 +163,7 @@ impl Session {
     /// and 3 bits for each of the m ⌈log₂ k⌉ that are opened.
     ///
     /// # Errors
-    /// [`MpcError::Setting`] unless `m` is 1 to k; errors of links.
+    /// [`MpcError::Setting`] unless `m` is 1 to k; [`MpcError::NoResult`]; errors of links.
     pub fn release_top(
         &mut self,
         to: PartyIndex,
@@ -188,13 +182,18 @@ impl Session {
             }
         }
         let codes = self.spread_bits(&part, m)?;
-        Ok(self.open_rows_to(to, &codes, m)?.map(|words| {
-            let bit = |record: usize, place: usize, bit| words[bit * n + record] >> place & 1;
-            let class = |record, place| {
-                (0..bits).fold(0, |all, at| all | (bit(record, place, at) as usize) << at)
-            };
-            (0..n).map(|record| (0..m).map(|place| class(record, place)).collect()).collect()
-        }))
+        let Some(words) = self.open_rows_to(to, &codes, m)? else { return Ok(None) };
+        let bit = |record: usize, place: usize, bit| words[bit * n + record] >> place & 1;
+        let class = |record, place| {
+            (0..bits).fold(0, |all, at| all | (bit(record, place, at) as usize) << at)
+        };
+        let best = |record| {
+            let best: Vec<usize> = (0..m).map(|place| class(record, place)).collect();
+            let once = |(at, class): (usize, &usize)| *class < k && !best[..at].contains(class);
+            let possible = best.iter().enumerate().all(once);
+            check_result("the best classes", possible).map(|()| best)
+        };
+        (0..n).map(best).collect::<Result<_, MpcError>>().map(Some)
     }
 
     /// Releases which are the `m` best classes of each record, and not their order: `true` for each
@@ -210,9 +209,11 @@ impl Session {
         m: usize,
     ) -> Result<Option<Vec<Vec<bool>>>, MpcError> {
         let (members, k) = (self.top_set(logits, m)?, logits.classes());
-        Ok(self.open_rows_to(to, &members, k)?.map(|words| {
-            words.iter().map(|word| (0..k).map(|at| word >> at & 1 == 1).collect()).collect()
-        }))
+        let Some(words) = self.open_rows_to(to, &members, k)? else { return Ok(None) };
+        let possible = words.iter().all(|word| word.count_ones() as usize == m);
+        check_result("a set of best classes", possible)?;
+        let members = |word: &u64| (0..k).map(|at| word >> at & 1 == 1).collect();
+        Ok(Some(words.iter().map(members).collect()))
     }
 
     /// Returns a word for each record: bit c is 1 if class c is one of the `m` best.

@@ -2,7 +2,7 @@
 
 use super::exponential::SCORE_BITS;
 use super::logits::Logits;
-use crate::error::MpcError;
+use crate::error::{MpcError, check_result};
 use crate::party_index::PartyIndex;
 use crate::session::Session;
 use crate::shares::Shares;
@@ -21,7 +21,7 @@ impl Session {
     /// which one depends on rounding that each party knows in part.
     ///
     /// # Errors
-    /// [`MpcError::Setting`] for other decimals; errors of links.
+    /// [`MpcError::Setting`] for other decimals; [`MpcError::NoResult`]; errors of links.
     pub fn release_rounded_scores(
         &mut self,
         to: PartyIndex,
@@ -29,7 +29,11 @@ impl Session {
         decimals: u32,
     ) -> Result<Option<Vec<u16>>, MpcError> {
         let whole = self.rounded_scores(logits, decimals)?;
-        self.open_units_to(to, &whole)
+        let possible = |units: &[u64], ten: u64| {
+            // Each is rounded by half a unit, and a hair more; the sum without it is 10^decimals.
+            units.iter().sum::<u64>().abs_diff(ten) <= units.len() as u64 / 2 + 1
+        };
+        self.open_units_to(to, logits, &whole, (decimals, possible))
     }
 
     /// Releases the `m` largest softmax scores of each record, rounded to 0 to 4 decimals, and 0
@@ -40,7 +44,8 @@ impl Session {
     /// three rounds and 48 bytes for each class.
     ///
     /// # Errors
-    /// [`MpcError::Setting`] for other decimals, or unless `m` is 1 to k; errors of links.
+    /// [`MpcError::Setting`] for other decimals, or unless `m` is 1 to k; [`MpcError::NoResult`];
+    /// errors of links.
     pub fn release_rounded_top(
         &mut self,
         to: PartyIndex,
@@ -56,7 +61,12 @@ impl Session {
         let is_largest = self.bit_to_number(&bits)?;
         let whole = self.rounded_scores(logits, decimals)?;
         let kept = self.multiply(&whole, &is_largest)?;
-        self.open_units_to(to, &kept)
+        let possible = |units: &[u64], ten: u64| {
+            let others = units.iter().filter(|unit| **unit == 0).count();
+            let most = ten + units.len() as u64 / 2 + 1;
+            others >= units.len().saturating_sub(m) && units.iter().sum::<u64>() <= most
+        };
+        self.open_units_to(to, logits, &kept, (decimals, possible))
     }
 
     /// Returns softmax scores times 10^`decimals`, rounded, modulo 2^16.
@@ -70,13 +80,24 @@ impl Session {
         self.floor(&scores.times(10_u64.pow(decimals)).plus(&half)?)
     }
 
+    /// Opens scores times 10^`decimals`. `possible` says of the numbers of a record, and of that
+    /// power, if scores can be so.
+    ///
+    /// # Errors
+    /// [`MpcError::NoResult`]; errors of links.
     fn open_units_to(
         &mut self,
         to: PartyIndex,
+        logits: &Logits,
         units: &Shares,
+        (decimals, possible): (u32, impl Fn(&[u64], u64) -> bool),
     ) -> Result<Option<Vec<u16>>, MpcError> {
-        let opened = self.open_numbers_to(to, units, WHOLE_BITS)?;
-        Ok(opened.map(|words| words.iter().map(|word| *word as u16).collect()))
+        let Some(words) = self.open_numbers_to(to, units, WHOLE_BITS)? else { return Ok(None) };
+        let (n, ten) = (logits.records(), 10_u64.pow(decimals));
+        let of_record = |at: usize| words.iter().skip(at).step_by(n.max(1)).copied().collect();
+        let good = |units: Vec<u64>| units.iter().all(|unit| *unit <= ten) && possible(&units, ten);
+        check_result("rounded scores", (0..n).map(of_record).all(good))?;
+        Ok(Some(words.iter().map(|word| *word as u16).collect()))
     }
 
     /// Returns ⌊x⌋ modulo 2^16 of numbers with [`SCORE_BITS`] fraction bits: exactly, unlike a

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod deviation;
 mod distinguisher;
+mod learning;
 mod masked;
 mod outsiders;
 mod regression;
 mod release;
+mod tampering;
 mod validation;
 mod view;
 

@@ -111,12 +111,12 @@ pub(crate) fn train(
     let (first, third) = (PartyIndex::FIRST, PartyIndex::THIRD);
     let mut share = |owner, words: Vec<u64>| {
         let mine = (session.party() == owner).then_some(&words[..]);
-        session.share(owner, mine, words.len()).unwrap()
+        session.share(owner, mine, words.len())
     };
-    let x = share(first, columns(0, 3));
-    let x = x.concat(&share(third, columns(3, d - 4)));
-    let x = x.concat(&share(first, columns(d - 1, 1)));
-    let y = share(first, of.fixed.encode(labels.as_slice()).unwrap());
+    let x = share(first, columns(0, 3))?;
+    let x = x.concat(&share(third, columns(3, d - 4))?);
+    let x = x.concat(&share(first, columns(d - 1, 1))?);
+    let y = share(first, of.fixed.encode(labels.as_slice()).unwrap())?;
     let data = RegressionData {
         features: SharedMatrix::new(n, d, x).unwrap(),
         labels: SharedMatrix::new(n, labels.ncols(), y).unwrap(),

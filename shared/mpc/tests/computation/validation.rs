@@ -10,11 +10,11 @@ use super::regression::{CLASSES, data, distance, opened, prepared, scores, setti
 use super::{Outcome, compute};
 
 const TRAINED: usize = 60;
-const VALIDATION: usize = 300;
+pub(crate) const VALIDATION: usize = 300;
 const RECORDS: usize = TRAINED + VALIDATION;
 
 /// Settings under which few records are soon learnt by heart, and their prepared data.
-fn overfitted(seed: u64) -> (Regression, DMatrix<f64>, DMatrix<f64>) {
+pub(crate) fn overfitted(seed: u64) -> (Regression, DMatrix<f64>, DMatrix<f64>) {
     let (blocks, labels) = data(RECORDS, seed);
     let (validation, patience) = (VALIDATION, 12);
     let of = Regression { penalty: 0.0, validation, patience, ..settings(80) };
@@ -24,7 +24,7 @@ fn overfitted(seed: u64) -> (Regression, DMatrix<f64>, DMatrix<f64>) {
 
 /// The mean Brier score on the validation records, by exact softmax, after each of `epochs` epochs
 /// of training on the other records alone; and the weights.
-fn curve(
+pub(crate) fn curve(
     of: Regression,
     epochs: usize,
     features: &DMatrix<f64>,

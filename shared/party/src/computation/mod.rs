@@ -271,6 +271,10 @@ fn refusal(error: &ComputationError, places: &Places) -> Refusal {
         ComputationError::Mpc(MpcError::Disagreement { party, what }) => {
             differs(computing(*party), what)
         }
+        ComputationError::Mpc(error @ MpcError::MessageLength { party, .. }) => {
+            let who = computing(*party);
+            Refusal::invalid(format!("the private computation stopped: {who}: {error}"))
+        }
         ComputationError::Outsider { place, error } => of_link(places.passive(*place), error),
         ComputationError::LostOutsider { at, error } => of_link(places.outsider(*at), error),
         ComputationError::OtherTraining(place) => differs(places.passive(*place), "the settings"),

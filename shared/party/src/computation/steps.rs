@@ -3,8 +3,8 @@
 use nalgebra::{DMatrix, DVector};
 use vfl_core::model::LinearParameters;
 use vfl_mpc::{
-    Link, MpcError, PartyIndex, RegressionData, RegressionResult, Session, SharedMatrix, Shares,
-    combine, deal,
+    Link, LinkError, MpcError, PartyIndex, RegressionData, RegressionResult, Session, SharedMatrix,
+    Shares, combine, deal,
 };
 use vfl_protocol::training::computation::EpochCounts;
 
@@ -68,7 +68,11 @@ impl Computation<'_> {
     ) -> Result<Shares, ComputationError> {
         let Some(owner) = self.program.owner(place) else {
             let message = self.outsider_message(place)?;
-            return Ok(self.session.shares_dealt(&message, count)?);
+            let dealt = self.session.shares_dealt(&message, count);
+            return dealt.map_err(|error| {
+                let error = LinkError::Transport(error.to_string());
+                ComputationError::Outsider { place, error }
+            });
         };
         let own = own.filter(|(own, _)| *own == place).map(|(_, values)| values);
         Ok(self.session.share(owner, own, count)?)

@@ -15,8 +15,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use vfl_core::types::{RecordIds, ReleasedScores};
 use vfl_mpc::{
-    CONTEXT_BYTES, Link, Logits, MASK_KEY_BYTES, MaskKey, MaskedInput, MpcError, PartyIndex,
-    Session, TAG_WORDS, deal,
+    CONTEXT_BYTES, Link, LinkError, Logits, MASK_KEY_BYTES, MaskKey, MaskedInput, MpcError,
+    PartyIndex, Session, TAG_WORDS, deal,
 };
 use vfl_protocol::Refusal;
 use vfl_protocol::private_release::SessionTerms;
@@ -99,8 +99,9 @@ pub struct ReleaseJob {
     pub records: usize,
     /// This party's knowledge of them.
     pub input: ReleaseInput,
-    /// The receiver of the release, which is `Some` at the active party.
-    pub done: oneshot::Sender<Option<ReleasedScores>>,
+    /// The receiver of the release, which is `Some` at the active party, or of its refusal of what
+    /// was opened.
+    pub done: oneshot::Sender<Result<Option<ReleasedScores>, Refusal>>,
 }
 
 /// The key of masks, on its way from the passive party that computes to the active party.
@@ -210,7 +211,13 @@ impl ReleaseProgram {
                 let mut session = Session::begin(party, &self.context, next, previous)?;
                 self.check_outsiders(&mut outsiders)?;
                 while let Ok(job) = jobs.recv() {
-                    let released = self.compute(&mut session, &mut outsiders, &job)?;
+                    let released = match self.compute(&mut session, &mut outsiders, &job) {
+                        // The session goes on: that it ended would tell the others of the result.
+                        Err(ComputationError::Mpc(error @ MpcError::NoResult { .. })) => {
+                            Err(Refusal::internal(format!("a private release failed: {error}")))
+                        }
+                        released => Ok(released?),
+                    };
                     // A caller that has stopped waiting does not matter.
                     let _ = job.done.send(released);
                 }
@@ -221,7 +228,7 @@ impl ReleaseProgram {
                 while let Ok(job) = jobs.recv() {
                     self.check(&job.input.own, job.records)?;
                     send_all(&mut links, deal(&self.by_class(&job.input.own)))?;
-                    let _ = job.done.send(None);
+                    let _ = job.done.send(Ok(None));
                 }
             }
         }
@@ -271,9 +278,9 @@ impl ReleaseProgram {
         let own = (session.party() == PartyIndex::THIRD).then(|| self.by_class(own));
         sum = sum.plus(&session.share(PartyIndex::THIRD, own.as_deref(), n * k)?)?;
         for (at, link) in outsiders.iter_mut().enumerate() {
-            let dealt =
-                link.receive().map_err(|error| ComputationError::LostOutsider { at, error })?;
-            sum = sum.plus(&session.shares_dealt(&dealt, n * k)?)?;
+            let lost = |error| ComputationError::LostOutsider { at, error };
+            let dealt = session.shares_dealt(&link.receive().map_err(lost)?, n * k);
+            sum = sum.plus(&dealt.map_err(|e| lost(LinkError::Transport(e.to_string())))?)?;
         }
         Ok(self.release.compute(session, &Logits::new(n, k, sum)?)?)
     }

@@ -171,24 +171,12 @@ impl PrivateRelease {
             Self::RoundedTop { largest, decimals } => session
                 .release_rounded_top(to, logits, *largest, *decimals)?
                 .map(|units| rounded(units, *decimals)),
-            Self::Word(words) => match session.release_word(to, logits, words)? {
-                None => None,
-                Some(nearest) => {
-                    let of = |at: &usize| words.get(*at).ok_or_else(|| no_word(*at));
-                    let released: Vec<&Vec<f64>> =
-                        nearest.iter().map(of).collect::<Result<_, _>>()?;
-                    let released = released.into_iter().flatten().copied();
-                    Some(ReleasedScores::Probabilities(DMatrix::from_iterator(k, n, released)))
-                }
-            },
+            Self::Word(words) => session.release_word(to, logits, words)?.map(|nearest| {
+                let released = nearest.into_iter().filter_map(|at| words.get(at)).flatten();
+                ReleasedScores::Probabilities(DMatrix::from_iterator(k, n, released.copied()))
+            }),
         })
     }
-}
-
-/// Parties that follow the protocol open no other word.
-fn no_word(at: usize) -> MpcError {
-    let (name, range) = ("an opened word", "below the number of words");
-    MpcError::Setting { name, got: at as f64, range }
 }
 
 #[cfg(test)]
