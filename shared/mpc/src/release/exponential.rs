@@ -60,6 +60,18 @@ impl Session {
     /// # Errors
     /// Those of links.
     pub fn exponential_softmax(&mut self, logits: &Logits) -> Result<Shares, MpcError> {
+        self.softmax_with_bits(logits, SCORE_BITS)
+    }
+
+    /// As [`Session::exponential_softmax`], with so many fraction bits, [`SCORE_BITS`] at most.
+    ///
+    /// # Errors
+    /// Those of links.
+    pub(crate) fn softmax_with_bits(
+        &mut self,
+        logits: &Logits,
+        score_bits: u32,
+    ) -> Result<Shares, MpcError> {
         let (n, k) = (logits.records(), logits.classes());
         let winners = self.winners(logits)?;
         let words = row_words(n);
@@ -76,7 +88,7 @@ impl Session {
         let sums =
             Shares { own: record_sums(&weights.own, n), next: record_sums(&weights.next, n) };
         let inverse = self.reciprocals(&sums, (k as f64 - 1.0) / (k as f64 + 1.0))?;
-        self.multiply_truncated(&weights, &inverse.repeat(k), 2 * WORK_BITS - SCORE_BITS)
+        self.multiply_truncated(&weights, &inverse.repeat(k), 2 * WORK_BITS - score_bits)
     }
 
     /// Returns `scale` e^−D of distances D ≥ 0, with 29 fraction bits.

@@ -4,6 +4,7 @@
 
 mod distinguisher;
 mod masked;
+mod network;
 mod outsiders;
 mod regression;
 mod release;

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use vfl_core::model::LinearParameters;
 use vfl_mpc::{
-    Link, MpcError, PartyIndex, RegressionData, RegressionResult, Session, SharedMatrix, Shares,
+    Link, MpcError, PartyIndex, RegressionData, Session, SharedMatrix, Shares, TrainingResult,
     combine, deal,
 };
 use vfl_protocol::training::computation::EpochCounts;
@@ -52,7 +52,7 @@ impl Computation<'_> {
         };
         let result = self.session.regress(regression, &data, watch)?;
         drop(data);
-        let RegressionResult { weights, epochs, best_epoch } = result;
+        let TrainingResult { weights, epochs, best_epoch } = result;
         let epochs = EpochCounts { epochs: epochs as u32, best_epoch: best_epoch as u32 };
         let parameters = self.open(own, weights.transpose().into_shares())?;
         Ok(ComputationResult { epochs, parameters })
