@@ -228,12 +228,13 @@ impl Default for TrainingTable {
 
 impl TrainingTable {
     /// Returns a notice if the table has settings of plain trainings and no mode, as tables were
-    /// written before there were modes.
+    /// written before there were modes. `model` is what they train.
     #[must_use]
-    pub fn notice(&self) -> Option<String> {
+    pub fn notice(&self, model: &ModelConfig) -> Option<String> {
         let plain = TrainingValues::default();
+        let network = matches!(model.private_layers(), Ok(Some(_)));
         let of_plain = [
-            ("batch_size", self.batch_size != plain.batch_size),
+            ("batch_size", self.batch_size != plain.batch_size && !network),
             ("learning_rate", (self.learning_rate - plain.learning_rate).abs() > 0.0),
             ("shuffle_block", self.shuffle_block != plain.shuffle_block),
         ];
@@ -431,7 +432,7 @@ impl ClientSettings {
             service: Peer { role: Role::ActiveParty, name, address },
             credentials,
             training,
-            notice: v.training.notice(),
+            notice: v.training.notice(&v.model),
             train_ids: v.training.train_ids.clone(),
         })
     }

@@ -284,7 +284,8 @@ fn the_mode_of_trainings_is_read_and_checked() {
     let text = std::fs::read_to_string(&active).unwrap();
     let notice = |text: &str| {
         let file = ConfigFile::<vfl_active_party::config::ConfigValues>::parse(&active, text);
-        file.unwrap().values.training.notice()
+        let values = file.unwrap().values;
+        values.training.notice(&values.model)
     };
     assert_eq!(notice(&text), None);
     let before =
@@ -293,6 +294,9 @@ fn the_mode_of_trainings_is_read_and_checked() {
     assert!(said.contains("`batch_size`, `learning_rate` are not used"), "{said}");
     let chosen = before.replace("[training]\n", "[training]\nmode = \"private\"\n");
     assert_eq!(notice(&chosen), None);
+    let network = before.replace("\nkind = \"softmax_regression\"", "\nkind = \"mlp\"");
+    let said = notice(&network).unwrap();
+    assert!(said.contains("by default: `learning_rate` is not used"), "{said}");
 }
 
 /// What an audit cannot do is said before anybody is asked.

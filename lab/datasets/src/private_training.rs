@@ -2,8 +2,10 @@
 //! the model that the services train on secret shares, up to the rounding of shares.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_core::model::{Schedule, TrainingConfig};
-use vfl_mpc::{FixedPoint, MpcError, Regression};
+use sha2::{Digest, Sha256};
+use vfl_core::model::contract::InitialSeed;
+use vfl_core::model::{Activation, HiddenLayers, Schedule, TrainingConfig};
+use vfl_mpc::{ClearData, FixedPoint, LARGEST_FEATURE, MpcError, Network, Regression};
 use vfl_numerics::{DecompositionError, Whitening};
 
 use crate::VerticalSplit;
@@ -91,4 +93,107 @@ pub fn train_in_the_clear(
     }
     let (epochs, best_epoch) = (result.epochs, result.best_epoch);
     Ok(WholeModel { weights, bias, epochs, best_epoch })
+}
+
+/// A network of all parties, in the coordinates that it was trained in.
+#[derive(Debug, Clone)]
+pub struct WholeNetwork {
+    network: Network,
+    /// The whitening of each party's rows, and these.
+    parties: Vec<(Whitening, Vec<usize>)>,
+    /// All parameters, as the computation has them.
+    parameters: Vec<f64>,
+    classes: usize,
+    /// The number of epochs run.
+    pub epochs: usize,
+    /// The epoch whose parameters these are, from 1.
+    pub best_epoch: usize,
+}
+
+/// Trains networks on records `x` (d × n) with their labels, as the parties of a split do. `seeds`
+/// are those of their first parameters, the active party's first.
+///
+/// # Errors
+/// [`PrivateTrainingError`].
+pub fn train_network_in_the_clear(
+    config: &TrainingConfig,
+    hidden: &HiddenLayers,
+    classes: usize,
+    (x, labels): (&DMatrix<f64>, &[u32]),
+    split: &VerticalSplit,
+    seeds: &[InitialSeed],
+) -> Result<WholeNetwork, PrivateTrainingError> {
+    let (values, n) = (config.values(), x.ncols());
+    let schedule = Schedule::new(config, n);
+    let positions = schedule.training().iter().chain(schedule.validation());
+    let order: Vec<usize> = positions.map(|&position| position as usize).collect();
+    let trained = schedule.training().len();
+    let network = Network {
+        epochs: values.epochs as usize,
+        batch: values.batch_size as usize,
+        hidden: hidden.widths.clone(),
+        // A sigmoid is trained as tanh of half its input.
+        activation: match hidden.activation {
+            Activation::Relu => vfl_mpc::Activation::Relu,
+            Activation::Sigmoid | Activation::Tanh => vfl_mpc::Activation::Tanh,
+        },
+        penalty: values.l2,
+        validation: n - trained,
+        patience: values.patience as usize,
+        fixed: FixedPoint::new(20)?,
+    };
+    let rows = std::iter::once(split.active().to_vec())
+        .chain(split.passive().iter().map(|party| party.columns.clone()));
+    let (mut blocks, mut parties, mut start) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, (rows, seed)) in rows.zip(seeds).enumerate() {
+        let own = x.select_rows(&rows).select_columns(&order);
+        let whitening = Whitening::fit(&own.columns(0, trained).into_owned())?;
+        let mut padded = DMatrix::zeros(n, rows.len());
+        padded.columns_mut(0, whitening.rank()).tr_copy_from(&whitening.apply(&own));
+        let cut = |x: f64| x.clamp(-LARGEST_FEATURE, LARGEST_FEATURE);
+        blocks.push(padded.map(cut).as_slice().to_vec());
+        let seed = Sha256::new_with_prefix(seed).chain_update((place as u64).to_le_bytes());
+        start.extend(network.start(&seed.finalize().into(), rows.len(), classes));
+        parties.push((whitening, rows));
+    }
+    start.resize(start.len() + classes, 0.0);
+    let is = |at: usize, class: usize| labels.get(order[at]) == Some(&(class as u32));
+    let one_hot = DMatrix::from_fn(n, classes, |at, class| f64::from(is(at, class)));
+    let data = ClearData { blocks: &blocks, labels: one_hot.as_slice(), records: n };
+    let result = network.train_in_the_clear(data, &start);
+    let (parameters, epochs, best_epoch) = (result.weights, result.epochs, result.best_epoch);
+    Ok(WholeNetwork { network, parties, parameters, classes, epochs, best_epoch })
+}
+
+impl WholeNetwork {
+    /// Computes the logits (k × n) of records (d × n), with exact activations.
+    #[must_use]
+    pub fn logits(&self, x: &DMatrix<f64>) -> DMatrix<f64> {
+        let bias = &self.parameters[self.parameters.len() - self.classes..];
+        let mut logits = DMatrix::from_fn(self.classes, x.ncols(), |class, _| bias[class]);
+        let mut from = 0;
+        for (whitening, rows) in &self.parties {
+            let mut values = whitening.apply(&x.select_rows(rows));
+            for shape in self.network.layers(rows.len(), self.classes) {
+                let own = &self.parameters[from..from + shape.parameters()];
+                let (weights, bias) = own.split_at(shape.weights());
+                let weights = DMatrix::from_column_slice(shape.inputs, shape.outputs, weights);
+                // Features beyond the rank of the block are zeros.
+                let mut sums = weights.rows(0, values.nrows()).tr_mul(&values);
+                if shape.hidden {
+                    for mut record in sums.column_iter_mut() {
+                        record += &DVector::from_column_slice(bias);
+                    }
+                    sums.apply(|u| match self.network.activation {
+                        vfl_mpc::Activation::Tanh => *u = u.tanh(),
+                        vfl_mpc::Activation::Relu => *u = u.max(0.0),
+                    });
+                }
+                values = sums;
+                from += shape.parameters();
+            }
+            logits += values;
+        }
+        logits
+    }
 }

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
+use nalgebra::DMatrix;
+use vfl_core::model::contract::start_of;
+use vfl_core::model::{ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
 use vfl_core::types::PartyName;
-use vfl_datasets::private_training::train_in_the_clear;
+use vfl_datasets::private_training::{train_in_the_clear, train_network_in_the_clear};
 use vfl_defense::Policy;
 use vfl_protocol::{RefusalKind, pb};
 use vfl_server::service::Role;
+use vfl_state::ShareStore;
 use vfl_state::journal::Journal;
 use vfl_testbed::deployment::Deployment;
 
 use super::limited_line::{AtTheLimit, LimitedLine, WHOLE};
+use super::networks::{embeddings, mlp};
 use super::support::{
     coordinator_client, dataset, deploy, score, spec, split, test_ids, training_ids,
 };
@@ -80,6 +84,77 @@ async fn shares_give_the_parameters_of_the_steps_in_the_clear() {
         }
         deployment.stop().await.unwrap();
     }
+}
+
+/// The same of networks: with exact activations the parameters that the parties store give the
+/// logits of the network that the same steps in the clear give, in the coordinates of the steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn networks_on_shares_are_those_of_the_steps_in_the_clear() {
+    let dataset = dataset();
+    let positions = &dataset.split().train;
+    let x = dataset.x().select_columns(positions);
+    let labels: Vec<u32> = positions.iter().map(|&p| dataset.labels()[p]).collect();
+    let classes = dataset.class_names().len();
+    for (parties, model) in
+        [(1, mlp(&[8, 8], "sigmoid")), (2, mlp(&[5], "relu")), (2, mlp(&[4], "tanh"))]
+    {
+        let values = TrainingValues { model, ..private(3, 0.2).values().clone() };
+        let config = TrainingConfig::try_from(values).unwrap();
+        let hidden = config.values().model.private_layers().unwrap().unwrap();
+        let split = split(&dataset, parties, 2);
+        let seeds = vec![start_of(config.values().seed); parties + 1];
+        let data = (&x, &labels[..]);
+        let clear =
+            train_network_in_the_clear(&config, &hidden, classes, data, &split, &seeds).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let deployment = deploy(dir.path(), &dataset, &split).await;
+        let published = deployment.train(&config, &training_ids(&dataset), |_| ()).await.unwrap();
+        let epochs = (published.epochs as usize, published.best_epoch as usize);
+        assert_eq!(epochs, (clear.epochs, clear.best_epoch), "{hidden:?}");
+        let mut logits = DMatrix::zeros(classes, x.ncols());
+        let blocks = std::iter::once(("active", split.active()));
+        let passive = split.passive().iter().map(|party| (party.name.as_str(), &party.columns[..]));
+        for (name, rows) in blocks.chain(passive) {
+            let store = ShareStore::open(&deployment.party_dir(name)).unwrap();
+            let stored = store.load(&published.version).unwrap();
+            logits += stored.model().outputs(&x.select_rows(rows)).unwrap().matrix();
+        }
+        let expected = clear.logits(&x);
+        let worst = (&logits - &expected).amax();
+        assert!(worst < ROUNDING, "{hidden:?}: {worst:e}");
+        assert!(expected.amax() > 0.5, "{hidden:?}: {}", expected.amax());
+        let answer = score(&deployment, &test_ids(&dataset, 0, 20)).await.unwrap();
+        assert_eq!(answer.row_status.len(), 20);
+        for party in ["coordinator", "passive-1"] {
+            let list = Journal::list(&deployment.party_dir(party).join("trainings")).unwrap();
+            assert_eq!(list[0].published.as_ref(), Some(&published.version), "{party}");
+        }
+        deployment.stop().await.unwrap();
+    }
+}
+
+/// Models that are not trained on shares are refused before a party is asked.
+#[test]
+fn models_that_are_not_trained_on_shares_are_refused_by_name() {
+    let residual =
+        ModelConfig::new(vfl_core::model::Combiner::Sum, "residual", None, Default::default());
+    for (model, says) in [
+        (residual.unwrap(), "kind `softmax_regression` or `mlp`"),
+        (embeddings(&[4], 3, &[]), "a top model is not trained on shares"),
+        (mlp(&[], "relu"), "with a hidden layer"),
+    ] {
+        let values = TrainingValues { model, ..private(3, 0.2).values().clone() };
+        let refused = TrainingConfig::try_from(values).unwrap_err().to_string();
+        assert!(refused.contains("`mode` is private with kind"), "{refused}");
+        assert!(refused.contains(says), "{refused}");
+    }
+    let values = TrainingValues {
+        model: mlp(&[4], "relu"),
+        batch_size: 1025,
+        ..private(3, 0.2).values().clone()
+    };
+    let refused = TrainingConfig::try_from(values).unwrap_err().to_string();
+    assert!(refused.contains("1 to 1024 for a network in the private mode"), "{refused}");
 }
 
 async fn refusal(deployment: &Deployment, config: &TrainingConfig) -> vfl_protocol::Refusal {

@@ -1,12 +1,13 @@
-//! Three parties in one process: the protocols on many elements, and a regression of the size of
-//! satellite (3942 records, 36 features and the constant, 6 classes) over 60 epochs.
+//! Three parties in one process: the protocols on many elements, a regression of the size of
+//! satellite (3942 records, 36 features and the constant, 6 classes) over 60 epochs, and an epoch of
+//! a network.
 
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use vfl_mpc::{
-    FixedPoint, Logits, PartyIndex, Regression, RegressionData, Session, SharedMatrix,
-    connect_in_memory,
+    Activation, FixedPoint, Logits, Network, NetworkData, PartyIndex, Regression, RegressionData,
+    Session, SharedMatrix, connect_in_memory,
 };
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -110,5 +111,45 @@ fn regression(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, protocols, release, regression);
+/// One epoch of J's network (two hidden layers of 8 at each of two parties) at satellite's size, in
+/// batches of 64 and of 256.
+fn network(c: &mut Criterion) {
+    let mut group = c.benchmark_group("network");
+    group.sample_size(10);
+    let (records, classes) = (3942, 6);
+    let fixed = FixedPoint::new(20).expect("20 bits");
+    for activation in [Activation::Tanh, Activation::Relu] {
+        for batch in [64, 256] {
+            let of = Network {
+                epochs: 1,
+                batch,
+                hidden: vec![8, 8],
+                activation,
+                penalty: 1e-5,
+                validation: 0,
+                patience: 1,
+                fixed,
+            };
+            group.bench_function(format!("an epoch of {activation:?}, batches of {batch}"), |b| {
+                b.iter(|| {
+                    compute(|session| {
+                        let matrix = |columns: usize, value: u64| {
+                            let shares = session.public(&vec![value; records * columns]);
+                            SharedMatrix::new(records, columns, shares).expect("as many")
+                        };
+                        let blocks = vec![matrix(18, 1 << 18), matrix(18, 1 << 18)];
+                        let data = NetworkData { blocks, labels: matrix(classes, 0) };
+                        let of_party = of.start(&[1; 32], 18, classes);
+                        let start = [&of_party[..], &of_party, &[0.0; 6]].concat();
+                        let start = session.public(&fixed.encode(&start).expect("in range"));
+                        session.train_network(&of, &data, start, &mut |_| true).expect("links");
+                    });
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, protocols, release, regression, network);
 criterion_main!(benches);

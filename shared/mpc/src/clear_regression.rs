@@ -1,6 +1,6 @@
 //! The regression in the clear, by the steps of the one on shares.
 
-use crate::regression::{Regression, RegressionResult, shift};
+use crate::regression::{Regression, TrainingResult, shift};
 
 impl Regression {
     /// Trains in the clear, by the same steps: the oracle of
@@ -12,7 +12,7 @@ impl Regression {
         features: &[f64],
         labels: &[f64],
         records: usize,
-    ) -> RegressionResult<Vec<f64>> {
+    ) -> TrainingResult<Vec<f64>> {
         let (d, k) = (features.len() / records.max(1), labels.len() / records.max(1));
         let (mut weights, mut reached) = (vec![0.0; d * k], vec![0.0; d * k]);
         let mut scores = vec![1.0 / k as f64; records * k];
@@ -51,7 +51,7 @@ impl Regression {
                 best_weights.clone_from(&weights);
             }
         }
-        RegressionResult { weights: best_weights, epochs, best_epoch }
+        TrainingResult { weights: best_weights, epochs, best_epoch }
     }
 
     /// Returns the weights after a step along the gradient over the records that are trained on.

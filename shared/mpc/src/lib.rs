@@ -20,6 +20,7 @@
 //! | [`Session::is_negative`] | ABY3 (Mohassel and Rindal, CCS 2018), three bits at a time | 7 | 41.9 |
 //! | the same, of at most 256 numbers | eight bits at a time | 5 | 263 |
 //! | [`Session::bit_to_number`] | ABY3 | 2 | 24 |
+//! | [`Session::tanh`] and its slope | a sum of ten sines (Boura et al., FC 2018) | 3 | 160 and two truncations |
 //! | [`Session::arg_max`] of k | tournament | ≤ 10 ⌈log₂ k⌉ | 113.9 (k − 1) |
 //! | [`Session::softmax`] of k, r steps | Zheng, Zhang and Yu, ACSAC 2023 | 4 r | r (k + 1) truncations |
 //!
@@ -46,7 +47,7 @@
 //! whatever its inner dimension is.
 //!
 //! **What it promises.** Every party follows the protocol, and no two join hands: then a party
-//! learns its own input and output alone. Outputs are what is opened or revealed; a regression with
+//! learns its own input and output alone. Outputs are what is opened or revealed; a training with
 //! validation opens the bits that say after which epochs its score was better. Every message that a
 //! party receives is uniform, whatever the inputs are, up to the one that opens an output. The
 //! output of a truncation is rounded by a number that each party knows: ⌊(z + ρ) / 2^f⌋ with ρ
@@ -60,6 +61,7 @@
 mod arithmetic;
 mod bits;
 mod carry;
+mod clear_network;
 mod clear_regression;
 mod comparison;
 mod error;
@@ -67,6 +69,7 @@ mod fixed_point;
 mod link;
 mod masked;
 mod matrix;
+mod network;
 mod outsiders;
 mod party_index;
 mod random;
@@ -74,18 +77,22 @@ mod regression;
 mod release;
 mod rows;
 mod session;
+mod shared_network;
 mod shares;
 mod softmax;
 mod truncation;
+mod wave;
 
+pub use clear_network::ClearData;
 pub use error::MpcError;
 pub use fixed_point::FixedPoint;
 pub use link::{Link, LinkError, MemoryLink, Traffic, connect_in_memory};
 pub use masked::{MASK_KEY_BYTES, MaskKey, MaskedInput, TAG_WORDS};
 pub use matrix::{RingMatrix, SharedMatrix};
+pub use network::{Activation, LayerShape, Network, NetworkData};
 pub use outsiders::{combine, deal};
 pub use party_index::PartyIndex;
-pub use regression::{LARGEST_FEATURE, Regression, RegressionData, RegressionResult};
+pub use regression::{LARGEST_FEATURE, Regression, RegressionData, TrainingResult};
 pub use release::{LARGEST_LOGIT, LOGIT_BITS, Logits, MOST_WORDS, SCORE_BITS, encode_logits};
 pub use session::{CONTEXT_BYTES, Session};
 pub use shares::{BitShares, Shares};

@@ -2,6 +2,7 @@
 //! dimension is.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::error::{MpcError, check_length};
 use crate::session::Session;
@@ -105,6 +106,24 @@ impl SharedMatrix {
     /// Returns the shares of the columns, one after the other.
     pub(crate) fn shares(&self) -> Shares {
         Shares { own: self.own.values.clone(), next: self.next.values.clone() }
+    }
+
+    /// Returns this party's own component of the columns, one after the other.
+    pub(crate) fn own_values(&self) -> &[u64] {
+        &self.own.values
+    }
+
+    /// Returns the shares of some neighbouring rows.
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] for rows that do not exist.
+    pub(crate) fn row_range(&self, rows: Range<usize>) -> Result<Self, MpcError> {
+        let of = |matrix: &RingMatrix| {
+            let columns = matrix.values.chunks_exact(matrix.rows.max(1));
+            let values = columns.filter_map(|column| column.get(rows.clone())).flatten().copied();
+            RingMatrix::new(rows.len(), matrix.columns, values.collect())
+        };
+        Ok(Self { own: of(&self.own)?, next: of(&self.next)? })
     }
 
     /// Returns the shares of the columns, one after the other.

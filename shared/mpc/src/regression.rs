@@ -74,11 +74,11 @@ pub struct RegressionData {
     pub labels: SharedMatrix,
 }
 
-/// The outcome of a regression. All but the weights is public.
+/// The outcome of a training. All but the weights is public.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RegressionResult<Weights = SharedMatrix> {
-    /// The weights after the best epoch, features × classes, column by column, in the coordinates
-    /// of the prepared features.
+pub struct TrainingResult<Weights = SharedMatrix> {
+    /// The weights after the best epoch. Those of a regression are features × classes, column by
+    /// column, in the coordinates of the prepared features.
     pub weights: Weights,
     /// The number of epochs that were run.
     pub epochs: usize,
@@ -190,7 +190,7 @@ impl Session {
         of: Regression,
         data: &RegressionData,
         on_epoch: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<RegressionResult, MpcError> {
+    ) -> Result<TrainingResult, MpcError> {
         let RegressionData { features, labels } = data;
         let (n, d, k) = (features.rows(), features.columns(), labels.columns());
         check_length("a column of the labels", labels.rows(), n)?;
@@ -236,7 +236,7 @@ impl Session {
             }
         }
         let weights = SharedMatrix::new(d, k, best_weights)?;
-        Ok(RegressionResult { weights, epochs, best_epoch })
+        Ok(TrainingResult { weights, epochs, best_epoch })
     }
 
     /// Keeps party 2 at most one epoch ahead. It deals the masks of truncations and waits for
@@ -293,7 +293,11 @@ impl Session {
     ///
     /// # Errors
     /// [`MpcError::NoResult`]; errors of links.
-    fn keep_lowest(&mut self, part: u64, best: &mut Option<Shares>) -> Result<bool, MpcError> {
+    pub(crate) fn keep_lowest(
+        &mut self,
+        part: u64,
+        best: &mut Option<Shares>,
+    ) -> Result<bool, MpcError> {
         let score = self.reshare(vec![part])?;
         let lower = match best {
             Some(best) => {
@@ -323,7 +327,7 @@ struct Point {
 
 /// Computes this party's part of the sum of squares of all residuals but those of the first
 /// `trained` of n records; `residuals` holds class after class.
-fn sum_of_squares_part(residuals: &Shares, records: usize, trained: usize) -> u64 {
+pub(crate) fn sum_of_squares_part(residuals: &Shares, records: usize, trained: usize) -> u64 {
     let classes = residuals.own.chunks_exact(records).zip(residuals.next.chunks_exact(records));
     let pairs = classes.flat_map(|(own, next)| own[trained..].iter().zip(&next[trained..]));
     pairs.fold(0, |sum, (own, next)| {

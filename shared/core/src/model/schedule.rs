@@ -24,7 +24,8 @@ pub enum TrainingMode {
     /// passive features. The mode of every configuration that was written without one.
     #[default]
     Plain,
-    /// Full batches on secret shares: a party learns its own parameters and the epochs alone.
+    /// On secret shares, a softmax regression by full batches: a party learns its own parameters
+    /// and the epochs alone.
     Private,
 }
 
@@ -47,8 +48,8 @@ impl std::fmt::Display for TrainingMode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingValues {
-    /// The way of computing. `batch_size`, `learning_rate` and `shuffle_block` are of the plain one
-    /// alone. Default plain.
+    /// The way of computing. `learning_rate` and `shuffle_block` are of the plain one alone, and
+    /// `batch_size` of that and of networks. Default plain.
     #[serde(skip_serializing_if = "TrainingMode::is_plain")]
     pub mode: TrainingMode,
     /// Passes over the training records, 1 to 100 000. Default 100.
@@ -79,6 +80,11 @@ pub struct TrainingValues {
     #[serde(skip_serializing_if = "ModelConfig::is_default")]
     pub model: ModelConfig,
 }
+
+/// The largest `batch_size` of networks on secret shares.
+const MAX_BATCH_ON_SHARES: u32 = 1024;
+/// The largest `l2` of networks on secret shares.
+const MAX_L2_ON_SHARES: f64 = 0.1;
 
 /// The smallest number of batches of training records in a block.
 const BATCHES_A_BLOCK: f64 = 8.0;
@@ -124,11 +130,26 @@ impl TryFrom<TrainingValues> for TrainingConfig {
         let check = |ok: bool, field, got: String, expected| {
             if ok { Ok(()) } else { Err(TrainingConfigError { field, got, expected }) }
         };
+        let on_shares = match v.mode {
+            TrainingMode::Plain => Ok(None),
+            TrainingMode::Private => v.model.private_layers(),
+        };
+        let on_shares = on_shares.map_err(|expected| {
+            let (kind, combiner) = (v.model.kind(), v.model.combiner());
+            let got = format!("{} with kind `{kind}` and combiner `{combiner}`", v.mode);
+            TrainingConfigError { field: "mode", got, expected }
+        })?;
         check(
-            v.mode == TrainingMode::Plain || v.model.is_default(),
-            "mode",
-            v.mode.to_string(),
-            "`plain` for a model other than softmax regression, summed",
+            on_shares.is_none() || v.batch_size <= MAX_BATCH_ON_SHARES,
+            "batch_size",
+            v.batch_size.to_string(),
+            "1 to 1024 for a network in the private mode",
+        )?;
+        check(
+            on_shares.is_none() || v.l2 <= MAX_L2_ON_SHARES,
+            "l2",
+            v.l2.to_string(),
+            "0 to 0.1 for a network in the private mode",
         )?;
         check((1..=100_000).contains(&v.epochs), "epochs", v.epochs.to_string(), "1 to 100000")?;
         check(

@@ -44,7 +44,7 @@ impl Session {
     ) -> Result<Option<Vec<usize>>, MpcError> {
         let (n, k) = (logits.records(), logits.classes());
         check_words(words, k)?;
-        let (scores, winners) = self.scores_and_winners(logits)?;
+        let (scores, winners) = self.scores_and_winners(logits, SCORE_BITS)?;
         let mut likelihoods = Vec::with_capacity(words.len());
         for word in words {
             let logarithm = |w: &f64| scaled(w.max(FLOOR).ln(), LOGARITHM_BITS);

@@ -58,17 +58,19 @@ impl Session {
     /// # Errors
     /// Those of links.
     pub fn exponential_softmax(&mut self, logits: &Logits) -> Result<Shares, MpcError> {
-        Ok(self.scores_and_winners(logits)?.0)
+        Ok(self.scores_and_winners(logits, SCORE_BITS)?.0)
     }
 
-    /// Computes the scores as [`Session::exponential_softmax`] does, and 1 for the class of each
-    /// record whose logit is the first of the largest, 0 for the others, class after class.
+    /// Computes the scores as [`Session::exponential_softmax`] does, with so many fraction bits,
+    /// [`SCORE_BITS`] at most, and 1 for the class of each record whose logit is the first of the
+    /// largest, 0 for the others, class after class.
     ///
     /// # Errors
     /// Those of links.
-    pub(super) fn scores_and_winners(
+    pub(crate) fn scores_and_winners(
         &mut self,
         logits: &Logits,
+        score_bits: u32,
     ) -> Result<(Shares, Shares), MpcError> {
         let (n, k) = (logits.records(), logits.classes());
         let winners = self.winners(logits)?;
@@ -87,7 +89,7 @@ impl Session {
             Shares { own: record_sums(&weights.own, n), next: record_sums(&weights.next, n) };
         let inverse = self.reciprocals(&sums, (k as f64 - 1.0) / (k as f64 + 1.0))?;
         let scores =
-            self.multiply_truncated(&weights, &inverse.repeat(k), 2 * WORK_BITS - SCORE_BITS)?;
+            self.multiply_truncated(&weights, &inverse.repeat(k), 2 * WORK_BITS - score_bits)?;
         Ok((scores, chosen))
     }
 

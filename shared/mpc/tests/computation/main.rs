@@ -6,6 +6,7 @@ mod deviation;
 mod distinguisher;
 mod learning;
 mod masked;
+mod network;
 mod outsiders;
 mod regression;
 mod release;

@@ -5,8 +5,8 @@ use rand::SeedableRng;
 use rand::prelude::*;
 use rand_chacha::ChaCha12Rng;
 use vfl_mpc::{
-    FixedPoint, LARGEST_FEATURE, MpcError, PartyIndex, Regression, RegressionData,
-    RegressionResult, Session, SharedMatrix,
+    FixedPoint, LARGEST_FEATURE, MpcError, PartyIndex, Regression, RegressionData, Session,
+    SharedMatrix, TrainingResult,
 };
 
 use super::compute;
@@ -103,7 +103,7 @@ pub(crate) fn train(
     features: &DMatrix<f64>,
     labels: &DMatrix<f64>,
     on_epoch: &mut dyn FnMut(usize) -> bool,
-) -> Result<RegressionResult, MpcError> {
+) -> Result<TrainingResult, MpcError> {
     let (n, d) = features.shape();
     let columns = |from: usize, count: usize| {
         of.fixed.encode(features.columns(from, count).clone_owned().as_slice()).unwrap()
@@ -128,11 +128,11 @@ pub(crate) fn train(
 pub(crate) fn opened(
     session: &mut Session,
     of: Regression,
-    result: RegressionResult,
-) -> RegressionResult<Vec<f64>> {
-    let RegressionResult { weights, epochs, best_epoch } = result;
+    result: TrainingResult,
+) -> TrainingResult<Vec<f64>> {
+    let TrainingResult { weights, epochs, best_epoch } = result;
     let weights = of.fixed.decode(&session.open(&weights.into_shares()).unwrap());
-    RegressionResult { weights, epochs, best_epoch }
+    TrainingResult { weights, epochs, best_epoch }
 }
 
 /// The largest distance of two numbers.

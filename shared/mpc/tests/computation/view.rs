@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use vfl_mpc::{
-    FixedPoint, Link, LinkError, MemoryLink, MpcError, PartyIndex, Regression, RegressionData,
-    Session, SharedMatrix, connect_in_memory,
+    Activation, FixedPoint, Link, LinkError, MemoryLink, MpcError, Network, NetworkData,
+    PartyIndex, Regression, RegressionData, Session, SharedMatrix, connect_in_memory,
 };
 
 use super::{CONTEXT, DEADLINE};
@@ -252,27 +252,67 @@ fn a_training_shows_nothing_but_the_comparisons_of_its_validation() {
             [0, 1, 2].map(|party| views[party].messages.len()),
             STEPS.map(|steps| steps * N)
         );
-        for (party, View { messages, .. }) in views.iter().enumerate() {
-            let steps = messages.len() / N;
-            // The third party deals the masks of all truncations, and receives comparisons alone.
-            for step in 0..steps {
-                let at_step = messages.iter().skip(step).step_by(steps);
-                if step + 1 == steps {
-                    // The bit that is opened: one component of it, and nothing above.
-                    let set = at_step.clone().filter(|m| m[..] == [1, 0, 0, 0, 0, 0, 0, 0]).count();
-                    let unset = at_step.filter(|m| m[..] == [0; 8]).count();
-                    assert_eq!(set + unset, N);
-                    assert!(set.abs_diff(N / 2) < 150, "{wrong} {party}: {set}");
-                    continue;
-                }
-                // A message of one byte holds a few bits of one comparison.
-                let short = at_step.clone().all(|m| m.len() == 1);
-                let first: Vec<u64> = at_step.map(|m| u64::from(m[0])).collect();
-                let widths = if short { 1..=8 } else { 8..=8 };
-                let hidden = widths.into_iter().any(|bits| uniform(&first, 0, bits));
-                assert!(hidden, "{wrong} {party} {step}");
+        check_trainings(&format!("{wrong}"), &views, true);
+    }
+}
+
+/// Checks the first number of each message over N trainings. If `opens`, the last message of a
+/// training opens a bit.
+fn check_trainings(label: &str, views: &[View], opens: bool) {
+    for (party, View { messages, .. }) in views.iter().enumerate() {
+        let steps = messages.len() / N;
+        // The third party deals the masks of all truncations.
+        for step in 0..steps {
+            let at_step = messages.iter().skip(step).step_by(steps);
+            if opens && step + 1 == steps {
+                // The bit that is opened: one component of it, and nothing above.
+                let set = at_step.clone().filter(|m| m[..] == [1, 0, 0, 0, 0, 0, 0, 0]).count();
+                let unset = at_step.filter(|m| m[..] == [0; 8]).count();
+                assert_eq!(set + unset, N);
+                assert!(set.abs_diff(N / 2) < 150, "{label} {party}: {set}");
+                continue;
             }
+            // A message of one byte holds a few bits of one comparison.
+            let short = at_step.clone().all(|m| m.len() == 1);
+            let first: Vec<u64> = at_step.map(|m| u64::from(m[0])).collect();
+            let widths = if short { 1..=8 } else { 8..=8 };
+            let hidden = widths.into_iter().any(|bits| uniform(&first, 0, bits));
+            assert!(hidden, "{label} {party} {step}");
         }
+    }
+}
+
+/// Networks of one record and one unit at each of two parties, again and again.
+#[test]
+fn a_training_of_networks_shows_nothing() {
+    let fixed = FixedPoint::new(20).unwrap();
+    for (activation, wrong) in
+        [(Activation::Tanh, false), (Activation::Tanh, true), (Activation::Relu, true)]
+    {
+        let of = Network {
+            epochs: 1,
+            batch: 1,
+            hidden: vec![1],
+            activation,
+            penalty: 0.0,
+            validation: 0,
+            patience: 1,
+            fixed,
+        };
+        let views = views(|s| {
+            let column = |s: &Session, values: &[f64]| s.public(&fixed.encode(values).unwrap());
+            let one = SharedMatrix::new(1, 1, column(s, &[if wrong { 7.0 } else { 0.0 }]))?;
+            let label = if wrong { [0.0, 1.0] } else { [0.5, 0.5] };
+            let labels = SharedMatrix::new(1, 2, column(s, &label))?;
+            let data = NetworkData { blocks: vec![one.clone(), one], labels };
+            for _ in 0..N {
+                let start = vec![if wrong { 0.7 } else { 0.0 }; 2 * of.parameters(1, 2) + 2];
+                let start = column(s, &start);
+                s.train_network(&of, &data, start, &mut |_| true)?;
+            }
+            Ok(())
+        });
+        check_trainings(&format!("{activation:?} {wrong}"), &views, false);
     }
 }
 

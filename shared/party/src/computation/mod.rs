@@ -6,6 +6,7 @@
 //! are in a TLS session of their own, which the coordinator carries and cannot read.
 
 mod links;
+mod model;
 mod places;
 mod program;
 pub mod release;

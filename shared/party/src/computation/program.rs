@@ -6,28 +6,25 @@
 //! what a column means is known to it alone. A block has as many columns as features: a rank below
 //! that is padded with zeros and stays unknown.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DMatrix;
 use sha2::{Digest, Sha256};
-use vfl_core::model::{LinearParameters, Schedule};
-use vfl_mpc::{CONTEXT_BYTES, FixedPoint, Link, LinkError, MpcError, PartyIndex, Regression};
+use vfl_core::model::contract::InitialSeed;
+use vfl_core::model::{Parameters, Schedule};
+use vfl_mpc::{CONTEXT_BYTES, FixedPoint, Link, LinkError, MpcError, PartyIndex};
 use vfl_numerics::Whitening;
 use vfl_protocol::Refusal;
 use vfl_protocol::training::computation::{ComputationLayout, EpochCounts};
 use vfl_state::journal::Proposal;
 
-/// The name of the program, for the parties' agreement. Another one has another name.
-const PROGRAM: &[u8] = b"cloison private softmax regression 1";
-/// The most fraction bits of numbers.
-const FRACTION_BITS: u32 = 20;
-/// The most bits of a sum of products over records.
-const SUM_BITS: u32 = 60;
+use super::model::{OwnWeights, PrivateModel};
+
 /// The most ring elements of a training's data, over all parties: 2 GiB of shares at each.
 const MAX_ELEMENTS: u64 = 1 << 27;
 
 /// The program of a private training, which all parties agree on.
 #[derive(Debug, Clone)]
 pub struct Program {
-    regression: Regression,
+    model: PrivateModel,
     classes: usize,
     /// The features of each party, the active one first.
     features: Vec<usize>,
@@ -45,6 +42,8 @@ pub struct OwnBlock {
     pub(super) values: Vec<u64>,
     /// Records × classes, by columns; at the active party alone.
     pub(super) labels: Option<Vec<u64>>,
+    /// The first parameters of networks.
+    pub(super) start: Vec<u64>,
 }
 
 /// The result of a private training at one party.
@@ -52,7 +51,7 @@ pub struct ComputationResult {
     /// The epochs, which all parties know.
     pub epochs: EpochCounts,
     /// This party's own parameters; none at the coordinator.
-    pub parameters: Option<LinearParameters>,
+    pub parameters: Option<Parameters>,
 }
 
 /// A party's end of its links in a computation.
@@ -143,19 +142,8 @@ impl Program {
         let schedule = Schedule::new(config, n);
         let order = schedule.training().iter().chain(schedule.validation());
         let order = order.map(|&position| position as usize).collect();
-        let scale = n.max(2).next_power_of_two().trailing_zeros();
-        let bits = FRACTION_BITS.min(SUM_BITS.saturating_sub(scale) / 2);
-        let values = config.values();
-        let regression = Regression {
-            epochs: values.epochs as usize,
-            penalty: values.l2,
-            free: 1,
-            blocks: features.len(),
-            fixed: FixedPoint::new(bits).map_err(|e| Refusal::invalid(e.to_string()))?,
-            validation: schedule.validation().len(),
-            patience: values.patience as usize,
-        };
-        let mut hash = Sha256::new_with_prefix(PROGRAM);
+        let model = PrivateModel::new(config, (n, k, features.len()), &schedule)?;
+        let mut hash = Sha256::new_with_prefix(model.program());
         let mut field = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
@@ -169,7 +157,7 @@ impl Program {
         features.iter().for_each(|d| field(&d.to_le_bytes()));
         ids.iter().for_each(|id| field(id.as_bytes()));
         Ok(Self {
-            regression,
+            model,
             classes: k,
             features: features.iter().map(|&d| d as usize).collect(),
             computing: computing + 1,
@@ -185,10 +173,11 @@ impl Program {
     }
 
     /// Returns the most bytes that a party may be ahead of another one: the shares of all data, and
-    /// the messages of two epochs.
+    /// the messages of two epochs of a regression, or of a step of networks.
     pub(super) fn most_bytes(&self) -> u64 {
         let columns: usize = self.features.iter().sum();
-        8 * (self.order.len() * (columns + 32 * self.classes)) as u64
+        let step = self.model.numbers_of_a_step(self.features.len());
+        8 * (self.order.len() * (columns + 32 * self.classes) + step) as u64
     }
 
     /// Returns the place in the computation of a party's data: `None` for a passive party that does
@@ -202,7 +191,7 @@ impl Program {
     }
 
     /// Prepares a party's features (d × n, in the order of the list) and, at the active party, the
-    /// labels.
+    /// labels. `start` is the seed of the first parameters, and the party's place.
     ///
     /// # Errors
     /// FAILED_PRECONDITION for features that cannot be whitened: values that are not finite.
@@ -210,9 +199,10 @@ impl Program {
         &self,
         block: &DMatrix<f64>,
         labels: Option<&[u32]>,
+        start: (&InitialSeed, usize),
     ) -> Result<OwnBlock, Refusal> {
         let (n, d) = (self.records(), block.nrows());
-        let trained = n - self.regression.validation;
+        let trained = n - self.model.validation();
         let wrong = |e: &dyn std::fmt::Display| {
             Refusal::precondition(format!("the features of this training cannot be whitened: {e}"))
         };
@@ -221,9 +211,11 @@ impl Program {
         let coordinates = whitening.apply(&block.select_columns(&self.order));
         let mut padded = DMatrix::zeros(n, d);
         padded.columns_mut(0, coordinates.nrows()).tr_copy_from(&coordinates);
-        let fixed = self.regression.fixed;
+        let fixed = self.fixed();
         let values =
-            fixed.encode(&self.regression.prepare(padded.as_slice(), n)).map_err(|e| wrong(&e))?;
+            fixed.encode(&self.model.prepare(padded.as_slice(), n)).map_err(|e| wrong(&e))?;
+        let start = fixed.encode(&self.model.start(start, d, self.classes));
+        let start = start.map_err(|e| Refusal::internal(e.to_string()))?;
         let one = self.one()?;
         let labels = labels.map(|labels| {
             let of_class = |class: usize| {
@@ -232,25 +224,24 @@ impl Program {
             };
             (0..self.classes).flat_map(of_class).collect()
         });
-        Ok(OwnBlock { whitening, values, labels })
+        Ok(OwnBlock { whitening, values, labels, start })
     }
 
     fn one(&self) -> Result<u64, Refusal> {
-        let one = self.regression.fixed.encode(&[1.0]);
+        let one = self.fixed().encode(&[1.0]);
         one.map(|one| one[0]).map_err(|e| Refusal::internal(e.to_string()))
     }
 
-    /// Returns the weights of an owner's features (k × d) and the bias that comes with them (k),
-    /// of its weights in the computation: feature after feature, k numbers each.
-    pub(super) fn own_weights(
-        &self,
-        own: &OwnBlock,
-        opened: &[u64],
-    ) -> (DMatrix<f64>, DVector<f64>) {
-        let columns = opened.len() / self.classes.max(1);
-        let weights = DMatrix::from_vec(self.classes, columns, self.fixed().decode(opened));
-        let of_whitened = weights.columns(0, own.whitening.rank()) * self.scale();
-        own.whitening.weights_of_features(&of_whitened)
+    /// Returns an owner's parameters, of its numbers in the computation. Those of a regression are
+    /// feature after feature, k numbers each.
+    pub(super) fn own_weights(&self, own: &OwnBlock, opened: &[u64], place: usize) -> OwnWeights {
+        let shape = (self.records(), self.classes, self.features(place));
+        self.model.own_weights(&own.whitening, &self.fixed().decode(opened), shape)
+    }
+
+    /// Returns the number of an owner's numbers in the computation, by its place.
+    pub(super) fn own_count(&self, place: usize) -> usize {
+        self.model.parameters(self.features(place), self.classes)
     }
 
     /// Returns the number of records, those for validation among them.
@@ -258,8 +249,8 @@ impl Program {
         self.order.len()
     }
 
-    pub(super) fn regression(&self) -> Regression {
-        self.regression
+    pub(super) fn model(&self) -> &PrivateModel {
+        &self.model
     }
 
     pub(super) fn classes(&self) -> usize {
@@ -276,12 +267,12 @@ impl Program {
     }
 
     pub(super) fn fixed(&self) -> FixedPoint {
-        self.regression.fixed
+        self.model.fixed()
     }
 
     /// Returns the factor between the weights of prepared and of whitened features.
     pub(super) fn scale(&self) -> f64 {
-        self.regression.feature_scale(self.records())
+        self.model.scale(self.records())
     }
 }
 

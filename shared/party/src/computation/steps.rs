@@ -1,13 +1,14 @@
 //! The steps of a private training at each party, in the order in which all take them.
 
-use nalgebra::{DMatrix, DVector};
-use vfl_core::model::LinearParameters;
+use nalgebra::DVector;
+use vfl_core::model::Parameters;
 use vfl_mpc::{
-    Link, LinkError, MpcError, PartyIndex, RegressionData, RegressionResult, Session, SharedMatrix,
-    Shares, combine, deal,
+    Link, LinkError, MpcError, Network, NetworkData, PartyIndex, Regression, RegressionData,
+    Session, SharedMatrix, Shares, TrainingResult, combine, deal,
 };
 use vfl_protocol::training::computation::EpochCounts;
 
+use super::model::PrivateModel;
 use super::program::{ComputationError, ComputationResult, Links, OwnBlock, Program, Watcher};
 
 /// The largest magnitude of a bias, far beyond those of any training that has not diverged.
@@ -29,7 +30,7 @@ impl Computation<'_> {
         watch: Watcher<'_>,
     ) -> Result<ComputationResult, ComputationError> {
         let program = self.program;
-        let (n, k, regression) = (program.records(), program.classes(), program.regression());
+        let (n, k) = (program.records(), program.classes());
         for place in 0..program.blocks().len() {
             if program.owner(place).is_none() && self.outsider_message(place)? != program.context()
             {
@@ -37,25 +38,71 @@ impl Computation<'_> {
             }
         }
         let block = own.map(|(place, block)| (*place, &block.values[..]));
-        let mut columns = self.session.public(&[]);
+        let mut blocks = Vec::with_capacity(program.blocks().len());
         for (place, d) in program.blocks().iter().enumerate() {
-            columns = columns.concat(&self.input(place, block, n * d)?);
+            blocks.push(self.input(place, block, n * d)?);
         }
-        let ones = program.fixed().encode(&regression.prepare(&vec![1.0; n], n))?;
-        columns = columns.concat(&self.session.public(&ones));
-        let width = program.blocks().iter().sum::<usize>() + 1;
         let labels = own.and_then(|(_, block)| block.labels.as_deref());
         let labels = self.session.share(PartyIndex::FIRST, labels, n * k)?;
-        let data = RegressionData {
-            features: SharedMatrix::new(n, width, columns)?,
-            labels: SharedMatrix::new(n, k, labels)?,
+        let labels = SharedMatrix::new(n, k, labels)?;
+        let result = match program.model() {
+            PrivateModel::Regression(regression) => {
+                self.regress(*regression, blocks, labels, watch)?
+            }
+            PrivateModel::Networks { network, .. } => {
+                let start = own.map(|(place, block)| (*place, &block.start[..]));
+                self.train_networks(network, (blocks, labels), start, watch)?
+            }
         };
-        let result = self.session.regress(regression, &data, watch)?;
-        drop(data);
-        let RegressionResult { weights, epochs, best_epoch } = result;
+        let TrainingResult { weights, epochs, best_epoch } = result;
         let epochs = EpochCounts { epochs: epochs as u32, best_epoch: best_epoch as u32 };
-        let parameters = self.open(own, weights.transpose().into_shares())?;
+        let parameters = self.open(own, weights)?;
         Ok(ComputationResult { epochs, parameters })
+    }
+
+    /// Trains a softmax regression. The weights are those of feature after feature, and of the
+    /// constant in the end.
+    fn regress(
+        &mut self,
+        regression: Regression,
+        blocks: Vec<Shares>,
+        labels: SharedMatrix,
+        watch: Watcher<'_>,
+    ) -> Result<TrainingResult<Shares>, ComputationError> {
+        let (program, n) = (self.program, self.program.records());
+        let empty = self.session.public(&[]);
+        let columns = blocks.iter().fold(empty, |all, block| all.concat(block));
+        drop(blocks);
+        let ones = program.fixed().encode(&regression.prepare(&vec![1.0; n], n))?;
+        let columns = columns.concat(&self.session.public(&ones));
+        let width = program.blocks().iter().sum::<usize>() + 1;
+        let features = SharedMatrix::new(n, width, columns)?;
+        let data = RegressionData { features, labels };
+        let TrainingResult { weights, epochs, best_epoch } =
+            self.session.regress(regression, &data, watch)?;
+        let weights = weights.transpose().into_shares();
+        Ok(TrainingResult { weights, epochs, best_epoch })
+    }
+
+    /// Trains networks from the first parameters that each owner shares.
+    fn train_networks(
+        &mut self,
+        network: &Network,
+        (blocks, labels): (Vec<Shares>, SharedMatrix),
+        own: Option<(usize, &[u64])>,
+        watch: Watcher<'_>,
+    ) -> Result<TrainingResult<Shares>, ComputationError> {
+        let (program, n) = (self.program, self.program.records());
+        let mut start = self.session.public(&[]);
+        for place in 0..program.blocks().len() {
+            start = start.concat(&self.input(place, own, program.own_count(place))?);
+        }
+        // The common bias begins at 0.
+        let start = start.concat(&self.session.public(&vec![0; program.classes()]));
+        let blocks = blocks.into_iter().zip(program.blocks());
+        let blocks = blocks.map(|(block, d)| SharedMatrix::new(n, *d, block));
+        let data = NetworkData { blocks: blocks.collect::<Result<_, _>>()?, labels };
+        Ok(self.session.train_network(network, &data, start, watch)?)
     }
 
     /// Takes the shares of `count` numbers of the owner at `place`. `own` has this party's place
@@ -95,11 +142,11 @@ impl Computation<'_> {
         &mut self,
         own: Option<&(usize, OwnBlock)>,
         mut weights: Shares,
-    ) -> Result<Option<LinearParameters>, ComputationError> {
+    ) -> Result<Option<Parameters>, ComputationError> {
         let (program, k) = (self.program, self.program.classes());
         let mut opened = None;
-        for (place, d) in program.blocks().iter().enumerate() {
-            let (block, rest) = weights.split_at(d * k);
+        for place in 0..program.blocks().len() {
+            let (block, rest) = weights.split_at(program.own_count(place));
             weights = rest;
             if let Some(owner) = program.owner(place) {
                 opened = opened.or(self.session.open_to(owner, &block)?);
@@ -111,23 +158,23 @@ impl Computation<'_> {
         }
         let own = match (own, opened) {
             (Some((place, block)), Some(opened)) => {
-                Some((*place, program.own_weights(block, &opened)))
+                Some((*place, program.own_weights(block, &opened, *place)))
             }
             _ => None,
         };
         let bias = match &own {
-            Some((place, (_, bias))) => Some((*place, program.encode_bias(bias)?)),
+            Some((place, own)) => Some((*place, program.encode_bias(&own.offset)?)),
             None => None,
         };
         let bias = bias.as_ref().map(|(place, values)| (*place, &values[..]));
-        // What is left of the weights is that of the constant.
+        // What is left of the weights is that of the constant, or the common bias.
         for place in 1..program.blocks().len() {
             weights = weights.plus(&self.input(place, bias, k)?)?;
         }
         let sum = self.session.open_to(PartyIndex::FIRST, &weights)?;
-        let Some((_, (weights, bias))) = own else { return Ok(None) };
-        let bias = sum.map(|sum| program.decode_bias(&sum) + bias);
-        program.parameters(weights, bias).map(Some)
+        let Some((_, own)) = own else { return Ok(None) };
+        let bias = sum.map(|sum| program.decode_bias(&sum) + &own.offset);
+        own.with_bias(bias).map(Some).ok_or(ComputationError::Diverged)
     }
 }
 
@@ -163,15 +210,18 @@ impl Program {
         let context = self.context().to_vec();
         send_all(&mut links, [context.clone(), context.clone(), context])?;
         send_all(&mut links, deal(&block.values))?;
+        if let PrivateModel::Networks { .. } = self.model() {
+            send_all(&mut links, deal(&block.start))?;
+        }
         let mut messages = Vec::with_capacity(3);
         for (link, party) in links.iter_mut().zip(PartyIndex::ALL) {
             messages.push(link.receive().map_err(|error| MpcError::Link { party, error })?);
         }
         let [first, second, third] = &messages[..] else { return Err(ComputationError::NoLink) };
-        let opened = combine([first, second, third], self.features(*place) * self.classes())?;
-        let (weights, bias) = self.own_weights(block, &opened);
-        send_all(&mut links, deal(&self.encode_bias(&bias)?))?;
-        let parameters = Some(self.parameters(weights, None)?);
+        let opened = combine([first, second, third], self.own_count(*place))?;
+        let own = self.own_weights(block, &opened, *place);
+        send_all(&mut links, deal(&self.encode_bias(&own.offset)?))?;
+        let parameters = Some(own.with_bias(None).ok_or(ComputationError::Diverged)?);
         Ok(ComputationResult { epochs: EpochCounts::default(), parameters })
     }
 
@@ -187,14 +237,6 @@ impl Program {
 
     fn decode_bias(&self, values: &[u64]) -> DVector<f64> {
         DVector::from_vec(self.fixed().decode(values)) * self.scale()
-    }
-
-    fn parameters(
-        &self,
-        weights: DMatrix<f64>,
-        bias: Option<DVector<f64>>,
-    ) -> Result<LinearParameters, ComputationError> {
-        LinearParameters::new(weights, bias).map_err(|_| ComputationError::Diverged)
     }
 }
 

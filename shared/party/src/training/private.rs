@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use nalgebra::DMatrix;
 use tokio::sync::mpsc;
-use vfl_core::model::{LinearParameters, Parameters};
-use vfl_core::types::{FeatureBlock, LogitShare};
+use vfl_core::model::contract::start_of;
+use vfl_core::model::{Parameters, SubModel, kinds};
+use vfl_core::types::LogitShare;
 use vfl_protocol::training::computation::ComputationLayout;
 use vfl_protocol::training::messages::{Command, Progress, Ready, Reply, Step};
 use vfl_protocol::training::{CommandStream, Conversation};
@@ -77,7 +78,9 @@ pub(super) async fn compute<S: CommandStream>(
     let PrivateTask { proposal, layout, records } = task;
     let calibration = layout.calibration;
     let block = whole_block(source, &proposal, records).await?;
-    let ready = Ready { features: block.nrows() as u32, sub_model: None };
+    let classes = u32::try_from(proposal.class_names.len()).unwrap_or(u32::MAX);
+    let sub_model = Some(proposal.config.values().model.sub_model(classes)?);
+    let ready = Ready { features: block.nrows() as u32, sub_model };
     talk.reply(Reply::Ready(ready)).await?;
     let features = match talk.next().await? {
         Command::Compute { features } => features,
@@ -90,12 +93,13 @@ pub(super) async fn compute<S: CommandStream>(
     };
     let program = Program::new(&proposal, &layout, &features)?;
     let places = Places::new(proposal.active_party.clone(), layout);
-    let place = places.place(&own);
-    if place.map(|place| program.features(place)) != Some(block.nrows()) {
-        return Err(Refusal::invalid("`features` does not have this party's own number"));
-    }
+    let place = places.place(&own).filter(|place| program.features(*place) == block.nrows());
+    let place = place
+        .ok_or_else(|| Refusal::invalid("`features` does not have this party's own number"))?;
     let labels = access.labels.map(<[u32]>::to_vec);
-    let prepared = waiting(|| program.prepare(&block, labels.as_deref()))?;
+    let own_start = admitted.as_ref().map(AdmittedTraining::start).transpose()?.flatten();
+    let start = own_start.unwrap_or_else(|| start_of(proposal.config.values().seed));
+    let prepared = waiting(|| program.prepare(&block, labels.as_deref(), (&start, place)))?;
     if let Some(admitted) = admitted.as_mut() {
         // Durable before anything that depends on the features leaves.
         admitted.begin().await?;
@@ -134,8 +138,9 @@ pub(super) async fn compute<S: CommandStream>(
     let parameters = computed
         .parameters
         .ok_or_else(|| Refusal::internal("the computation opened no parameters"))?;
+    let model = kinds::restore(&parameters).map_err(|e| Refusal::internal(e.to_string()))?;
     let block = calibration.then_some(block);
-    Ok(OwnModel { parameters, block, left: CALIBRATION_RECORDS })
+    Ok(OwnModel { parameters, model, block, left: CALIBRATION_RECORDS })
 }
 
 /// Returns the features of all records, d × n, from memory or from their source.
@@ -154,7 +159,9 @@ async fn whole_block(
 
 /// A party's own parameters at the end of a private training.
 pub(super) struct OwnModel {
-    parameters: LinearParameters,
+    parameters: Parameters,
+    /// The model that they make.
+    model: Box<dyn SubModel>,
     /// The features, d × n, if the coordinator may have logit shares of some records.
     block: Option<DMatrix<f64>>,
     /// The records that it may still have them of.
@@ -163,12 +170,12 @@ pub(super) struct OwnModel {
 
 impl OwnModel {
     pub(super) fn parameters(&self) -> Parameters {
-        Parameters::from(&self.parameters)
+        self.parameters.clone()
     }
 
     /// Returns the approximate number of multiplications of a step.
     pub(super) fn work(&self, step: &Step) -> u64 {
-        (step.batch.len() * self.parameters.features() * self.parameters.classes()) as u64
+        (step.batch.len() as u64).saturating_mul(self.model.work())
     }
 
     /// Computes the logit shares of a step's records, w × B.
@@ -177,7 +184,7 @@ impl OwnModel {
             return Err(Refusal::invalid("logit shares are no part of this private training"));
         };
         let positions: Vec<usize> = step.batch.iter().map(|&position| position as usize).collect();
-        let most = max_batch(self.parameters.classes()).min(self.left);
+        let most = max_batch(self.parameters.spec.width() as usize).min(self.left);
         let evaluation = step.evaluation && step.gradient.is_none();
         if !evaluation || positions.len() > most || positions.iter().any(|&p| p >= block.ncols()) {
             return Err(Refusal::invalid(format!(
@@ -185,9 +192,8 @@ impl OwnModel {
             )));
         }
         self.left -= positions.len();
-        let rows = FeatureBlock::new(block.select_columns(&positions))
-            .and_then(|rows| self.parameters.logit_share(&rows));
-        rows.map_err(|e| Refusal::invalid(e.to_string()))
+        let shares = self.model.outputs(&block.select_columns(&positions));
+        shares.map_err(|e| Refusal::invalid(e.to_string()))
     }
 }
 

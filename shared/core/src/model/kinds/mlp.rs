@@ -7,13 +7,13 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use super::layers::Layers;
-use super::mlp_settings::{DEFAULT_ACTIVATION, MlpSettings};
 use super::pytorch::{Dense, check_inputs, dense_layers, linear};
 use crate::model::affine::affine;
 use crate::model::contract::{
     BackwardError, Block, ExternalParameters, Gradients, Kind, ParameterRole, Parameters,
     Parametrised, SubModel, SubModelOrigin, Tensor,
 };
+use crate::model::mlp_settings::{DEFAULT_ACTIVATION, MlpSettings};
 use crate::model::optimiser::ADAM_REACH;
 use crate::model::{
     Activation, DenseLayer, Pass, Settings, SpecError, SubModelSpec, TrainingConfig,

@@ -5,7 +5,6 @@
 
 mod layers;
 mod mlp;
-mod mlp_settings;
 mod pytorch;
 mod residual;
 mod softmax_regression;

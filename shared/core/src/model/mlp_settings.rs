@@ -1,6 +1,6 @@
 //! Settings of a perceptron: `hidden = [8, 8]`, `activation = "sigmoid"`.
 
-use crate::model::{Activation, Settings};
+use super::{Activation, Combiner, ModelConfig, SOFTMAX_REGRESSION, Settings, TOP_KIND};
 
 /// The largest number of hidden layers.
 const MOST_LAYERS: usize = 16;
@@ -18,6 +18,42 @@ pub(super) const DEFAULT_ACTIVATION: &str = "sigmoid";
 pub(super) struct MlpSettings {
     hidden: Vec<usize>,
     activation: Activation,
+}
+
+/// The hidden layers of a perceptron.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HiddenLayers {
+    /// Their widths, the first one first; at least one.
+    pub widths: Vec<usize>,
+    /// Their function.
+    pub activation: Activation,
+}
+
+impl ModelConfig {
+    /// Returns the hidden layers of a perceptron that is trained on secret shares; `None` for a
+    /// softmax regression, which has none.
+    ///
+    /// # Errors
+    /// The models that are trained on shares, for another one.
+    pub fn private_layers(&self) -> Result<Option<HiddenLayers>, &'static str> {
+        if self.combiner() != Combiner::Sum {
+            return Err("combiner `sum`, or `plain`: a top model is not trained on shares");
+        }
+        match self.kind() {
+            SOFTMAX_REGRESSION => Ok(None),
+            // `mlp`, as top models are.
+            TOP_KIND => {
+                let read = MlpSettings::read(self.settings());
+                let MlpSettings { hidden: widths, activation } =
+                    read.map_err(|_| "valid settings of `mlp`")?;
+                if widths.is_empty() {
+                    return Err("an `mlp` with a hidden layer, `softmax_regression`, or `plain`");
+                }
+                Ok(Some(HiddenLayers { widths, activation }))
+            }
+            _ => Err("kind `softmax_regression` or `mlp`, or `plain`"),
+        }
+    }
 }
 
 impl MlpSettings {
