@@ -6,8 +6,8 @@ use crate::shares::{BitShares, Shares};
 
 impl Session {
     /// Returns 1 in the lowest bit of a word for each number below 0, as a number of two's
-    /// complement. Seven rounds, 335 bits (41.9 bytes) per number; of at most 256 numbers five rounds,
-    /// 263 bytes for each.
+    /// complement. Seven rounds, 335 bits (41.9 bytes) per number; of at most 256 numbers five
+    /// rounds, 263 bytes for each.
     ///
     /// # Errors
     /// Those of links.
