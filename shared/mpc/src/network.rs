@@ -12,8 +12,8 @@
 //!
 //! Scores are computed anew in each step, by [`Session::exponential_softmax`]: the records of a
 //! batch come back after all others, so that their scores cannot follow the logits as those of a
-//! regression do. tanh and its slope are a wave of ten sines, within 2.6e-3 and 1.3e-2 for inputs up
-//! to 10; the rectifier is exact.
+//! regression do. tanh and its slope are a wave of ten sines, within 2.6e-3 and 1.3e-2 for inputs
+//! up to 10; the rectifier is exact.
 //!
 //! One step with ℓ hidden layers and 4 classes takes 46 + 8 ℓ rounds with tanh, and at most
 //! 46 + 15 ℓ with rectifiers; of a few records four less. Most of them are the softmax.

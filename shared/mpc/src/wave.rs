@@ -2,9 +2,9 @@
 //!
 //! For u = a + b, of which the first party knows a and the others know b, sin ωu is
 //! sin ωa cos ωb + cos ωa sin ωb: the first party tells its two factors in shares, and the others
-//! multiply what they hold of them by their own. A sum of sines costs no other message, nor does its
-//! derivative, and a period that divides the ring needs no carry. (Boura et al., FC 2018, compute
-//! Fourier series so with masks from a dealer; here the others know the mask itself.)
+//! multiply what they hold of them by their own. A sum of sines costs no other message, nor does
+//! its derivative, and a period that divides the ring needs no carry. (Boura et al., FC 2018,
+//! compute Fourier series so with masks from a dealer; here the others know the mask itself.)
 //!
 //! The wave Σₘ (−1)^m tanh(u − 16 m) has the period 32 and the odd harmonics ωₖ = (2 k + 1) π / 16
 //! with coefficients (π / 8) / sinh(π ωₖ / 2), by the Fourier transform of sech². Ten of them are
