@@ -49,7 +49,7 @@ impl PrivateRelease {
         };
         match policy.defenses[..] {
             [] | [DefenseConfig::None {}] => Ok(Self::Scores),
-            [DefenseConfig::ClassLabel { softening }] if softening == 0.0 => Ok(Self::Label),
+            [DefenseConfig::ClassLabel { softening: 0.0 }] => Ok(Self::Label),
             [DefenseConfig::ClassLabel { .. }] => ranks().map(Self::SoftLabel),
             [DefenseConfig::Ranking {}] => ranks().map(Self::Ranking),
             [DefenseConfig::Rounding { decimals }] if decimals <= MOST_DECIMALS => {
