@@ -15,8 +15,8 @@
 //! regression do. tanh and its slope are a wave of ten sines, within 2.6e-3 and 1.3e-2 for inputs
 //! up to 10; the rectifier is exact.
 //!
-//! One step with ℓ hidden layers and 4 classes takes 46 + 8 ℓ rounds with tanh, and 46 + 13 ℓ with
-//! rectifiers; of a few records some four less. Most of them are the softmax.
+//! One step with ℓ hidden layers and 4 classes takes 46 + 8 ℓ rounds with tanh, and at most
+//! 46 + 15 ℓ with rectifiers; of a few records four less. Most of them are the softmax.
 
 use std::ops::Range;
 

@@ -213,8 +213,8 @@ impl Guess {
             if let Some(value) = missing {
                 let _ = writeln!(
                     self.notes,
-                    "# {name}: {} of {} records have no value. They count as {value:?}, near the mean, and the feature `{name} is\n\
-                     # missing` tells them apart. Without the line `missing` such records are refused.",
+                    "# {name}: {} of {} records have no value. They count as {value:?}, near the mean, and the\n\
+                     # feature `{name} is missing` tells them apart. Without the line `missing` such records are refused.",
                     seen.missing, self.records
                 );
             }
@@ -369,7 +369,7 @@ mod tests {
         std::fs::write(&csv, rows).unwrap();
         let text = infer(&csv, &Inference::default()).unwrap();
         assert!(text.contains("# f: 1 of 4 records have no value. They count as 2.5"), "{text}");
-        assert!(text.contains("step = 0.5\nmissing = 2.5\n"), "{text}");
+        assert!(text.contains("step = 0.1\nmissing = 2.5\n"), "{text}");
         std::fs::write(&schema, &text).unwrap();
         let table = FeatureTable::from_csv(&schema, &csv).unwrap();
         let names: Vec<_> = table.schema().features().iter().map(|f| f.name.as_str()).collect();
