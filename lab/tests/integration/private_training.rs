@@ -136,8 +136,9 @@ async fn networks_on_shares_are_those_of_the_steps_in_the_clear() {
 /// Models that are not trained on shares are refused before a party is asked.
 #[test]
 fn models_that_are_not_trained_on_shares_are_refused_by_name() {
-    let residual =
-        ModelConfig::new(vfl_core::model::Combiner::Sum, "residual", None, Default::default());
+    let image = serde_json::json!({ "height": 1, "blocks": 1, "filters": [4] });
+    let image = image.as_object().unwrap().clone();
+    let residual = ModelConfig::new(vfl_core::model::Combiner::Sum, "residual", None, image);
     for (model, says) in [
         (residual.unwrap(), "kind `softmax_regression` or `mlp`"),
         (embeddings(&[4], 3, &[]), "a top model is not trained on shares"),
