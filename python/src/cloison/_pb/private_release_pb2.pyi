@@ -48,14 +48,14 @@ class PrivateReleaseConsent(_message.Message):
     def __init__(self) -> None: ...
 
 class PrivateReleaseSession(_message.Message):
-    __slots__ = ("session", "model_version", "active_party", "layout", "classes", "policy", "rank_scores", "passive_fingerprint")
+    __slots__ = ("session", "model_version", "active_party", "layout", "classes", "policy", "vectors", "passive_fingerprint")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_PARTY_FIELD_NUMBER: _ClassVar[int]
     LAYOUT_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
-    RANK_SCORES_FIELD_NUMBER: _ClassVar[int]
+    VECTORS_FIELD_NUMBER: _ClassVar[int]
     PASSIVE_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     session: bytes
     model_version: str
@@ -63,9 +63,9 @@ class PrivateReleaseSession(_message.Message):
     layout: _common_pb2.ComputationLayout
     classes: int
     policy: _common_pb2.Policy
-    rank_scores: _containers.RepeatedScalarFieldContainer[float]
+    vectors: _containers.RepeatedScalarFieldContainer[float]
     passive_fingerprint: str
-    def __init__(self, session: _Optional[bytes] = ..., model_version: _Optional[str] = ..., active_party: _Optional[str] = ..., layout: _Optional[_Union[_common_pb2.ComputationLayout, _Mapping]] = ..., classes: _Optional[int] = ..., policy: _Optional[_Union[_common_pb2.Policy, _Mapping]] = ..., rank_scores: _Optional[_Iterable[float]] = ..., passive_fingerprint: _Optional[str] = ...) -> None: ...
+    def __init__(self, session: _Optional[bytes] = ..., model_version: _Optional[str] = ..., active_party: _Optional[str] = ..., layout: _Optional[_Union[_common_pb2.ComputationLayout, _Mapping]] = ..., classes: _Optional[int] = ..., policy: _Optional[_Union[_common_pb2.Policy, _Mapping]] = ..., vectors: _Optional[_Iterable[float]] = ..., passive_fingerprint: _Optional[str] = ...) -> None: ...
 
 class PrivateReleaseRequest(_message.Message):
     __slots__ = ("number", "ids", "masked_logits", "request_id")
