@@ -15,7 +15,7 @@ use super::names::{DatasetName, UnknownDataset};
 use super::split::{Part, Split, SplitError};
 use super::synthetic::SyntheticError;
 use super::variant::{UnknownVariant, Variant};
-use super::vertical::VerticalSplitError;
+use super::vertical::{VerticalSplit, VerticalSplitError};
 
 /// Errors from loading or dividing a data set.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +80,17 @@ pub enum DataError {
         /// The data set.
         dataset: DatasetName,
     },
+    /// The active party's table has no labels.
+    #[error("the active party's table has no label column: name it with --label")]
+    NoLabels,
+    /// No record id is in the tables of all parties.
+    #[error(
+        "no record id is in the tables of all parties: is the first column the id in each? Name it with --id"
+    )]
+    NoCommonRecord,
+    /// None of the listed test records is in the tables.
+    #[error("none of the ids listed as test records is in the tables of all parties")]
+    NoTestRecord,
     /// A file that cannot be written.
     #[error("{} cannot be written: {source}", .file.display())]
     Write {
@@ -136,6 +147,7 @@ pub struct Dataset {
     pub(super) class_names: Vec<String>,
     pub(super) parts: Option<Vec<Part>>,
     pub(super) split: Split,
+    pub(super) owners: Option<VerticalSplit>,
 }
 
 impl Dataset {
@@ -199,6 +211,12 @@ impl Dataset {
     #[must_use]
     pub fn split(&self) -> &Split {
         &self.split
+    }
+
+    /// Returns the split of the columns, if the set came in tables of its parties.
+    #[must_use]
+    pub fn owners(&self) -> Option<&VerticalSplit> {
+        self.owners.as_ref()
     }
 
     /// Returns the number of records n.

@@ -14,6 +14,7 @@ mod included_sets;
 mod loaders;
 pub mod local_training;
 mod names;
+mod own_tables;
 pub mod partition;
 pub mod private_training;
 mod random_streams;
@@ -153,6 +154,7 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
         class_names,
         parts,
         split,
+        owners: None,
     })
 }
 

@@ -5,8 +5,9 @@ use super::names::DatasetName;
 use super::vertical::{VerticalSplit, VerticalSplitError, passive_names};
 
 /// Splits the columns of a data set between an active party and `parties` passive ones: a window of
-/// `passive_features` columns from `first_column`; without a width, one column less than there are
-/// classes. An image without a width is cut into images.
+/// `passive_features` columns from `first_column`. Without a width, a set that came in tables of its
+/// parties is split as it came, an image is cut into images, and any other set gets one passive
+/// column less than there are classes.
 ///
 /// # Errors
 /// [`VerticalSplitError`] if there are not enough columns for the parties.
@@ -16,6 +17,9 @@ pub fn vertical_split(
     passive_features: Option<usize>,
     parties: usize,
 ) -> Result<VerticalSplit, VerticalSplitError> {
+    if let (Some(own), None) = (dataset.owners(), passive_features) {
+        return Ok(own.clone());
+    }
     let total = dataset.features().len();
     let image = dataset.name().parse().ok().and_then(DatasetName::image);
     let names = passive_names(parties)?;

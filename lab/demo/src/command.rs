@@ -4,7 +4,8 @@ use vfl_auditor::report::{MAX_EXACT, Threshold};
 use vfl_core::metrics::Metric;
 use vfl_core::model::privacy::PrivacyValues;
 use vfl_core::model::{Combiner, EMBEDDING_WIDTH, ModelConfig, Settings, TrainingMode};
-use vfl_datasets::Dataset;
+use vfl_datasets::{Dataset, DatasetSpec};
+use vfl_studies::{DataSpec, TableSpec};
 use vfl_transform::TransformConfig;
 
 use super::plan::{
@@ -20,19 +21,10 @@ pub(super) fn names(metrics: &[&'static dyn Metric]) -> Vec<&'static str> {
 /// Returns the command line of a plan with `d` passive features.
 pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     let k = dataset.class_names().len();
-    let mut command = format!(
-        "cloison demo --dataset {} --seed {} --passive-features {d}",
-        dataset.name(),
-        plan.seed
-    );
-    if plan.first_column != 0 {
-        command.push_str(&format!(" --first-column {}", plan.first_column));
-    }
-    if plan.passive_parties != 1 {
-        command.push_str(&format!(" --passive-parties {}", plan.passive_parties));
-    }
-    if plan.data.variant != plan.data.name.default_variant() {
-        command.push_str(&format!(" --variant {}", plan.data.variant));
+    let mut command = "cloison demo".to_owned();
+    match &plan.data {
+        DataSpec::Set(set) => set_options(&mut command, set, plan, d),
+        DataSpec::Tables(tables) => table_options(&mut command, tables),
     }
     let training = plan.training.values();
     let noise = plan.privacy.is_some() || !plan.private_trainings.is_empty();
@@ -97,6 +89,41 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
         command.push_str(" --features nothing");
     }
     command
+}
+
+/// Appends the options of a data set and of a window of its columns.
+fn set_options(command: &mut String, set: &DatasetSpec, plan: &DemoPlan, d: usize) {
+    let (name, seed) = (set.name, plan.seed);
+    command.push_str(&format!(" --dataset {name} --seed {seed} --passive-features {d}"));
+    if plan.first_column != 0 {
+        command.push_str(&format!(" --first-column {}", plan.first_column));
+    }
+    if plan.passive_parties != 1 {
+        command.push_str(&format!(" --passive-parties {}", plan.passive_parties));
+    }
+    if set.variant != name.default_variant() {
+        command.push_str(&format!(" --variant {}", set.variant));
+    }
+}
+
+/// Appends the options of the caller's own tables.
+fn table_options(command: &mut String, tables: &TableSpec) {
+    let mut add = |option: &str, value: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-/,".contains(c);
+        match value.chars().all(plain) {
+            true => command.push_str(&format!(" --{option} {value}")),
+            false => command.push_str(&format!(" --{option} '{}'", value.replace('\'', "'\\''"))),
+        }
+    };
+    tables.files.iter().for_each(|file| add("table", &file.to_string_lossy()));
+    tables.id.iter().for_each(|column| add("id", column));
+    tables.label.iter().for_each(|column| add("label", column));
+    tables.passive.iter().for_each(|columns| add("passive", &columns.join(",")));
+    if !tables.left_out.is_empty() {
+        add("leave-out", &tables.left_out.join(","));
+    }
+    tables.test_ids.iter().for_each(|file| add("test-ids", &file.to_string_lossy()));
+    add("seed", &tables.seed.to_string());
 }
 
 /// Appends the options of a model that is not softmax regression.

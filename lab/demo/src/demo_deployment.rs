@@ -11,7 +11,6 @@ use vfl_auditor::report::privacy_notes;
 use vfl_core::hex;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::types::RecordIds;
-use vfl_datasets as data;
 use vfl_datasets::set_facts::SetFacts;
 use vfl_datasets::{Dataset, VerticalSplit, partition};
 use vfl_passive_party::config::{Grant, ReleasePolicy, TrainingPolicy};
@@ -111,7 +110,7 @@ impl DemoDeployment {
 /// # Errors
 /// An error that names the step that failed.
 pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
-    let dataset = data::load(&plan.data)?;
+    let dataset = plan.data.load()?;
     let split = vfl_datasets::vertical_split(
         &dataset,
         plan.first_column,

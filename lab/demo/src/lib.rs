@@ -3,6 +3,7 @@
 
 mod command;
 mod demo_deployment;
+mod deployment_folder;
 pub mod inference;
 mod pieces;
 mod plan;
@@ -20,6 +21,7 @@ pub use plan::{
 
 pub use demo_deployment::serve;
 pub(crate) use demo_deployment::{DemoDeployment, accuracy};
+pub use deployment_folder::DeploymentFolder;
 
 use vfl_auditor::report::Report;
 

@@ -15,7 +15,6 @@ use vfl_auditor::report::{
 };
 use vfl_core::hex;
 use vfl_core::model::TrainingMode;
-use vfl_datasets as data;
 use vfl_datasets::{Dataset, vertical_split};
 use vfl_defense::Policy;
 use vfl_present::progress::say;
@@ -232,7 +231,7 @@ pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
 /// or pieces of different models. Pieces that were finished before are kept.
 pub fn share(plan: &DemoPlan, sharing: &Sharing, runtime: &Handle) -> anyhow::Result<PieceSummary> {
     check_shared(plan).map_err(anyhow::Error::msg)?;
-    let dataset = data::load(&plan.data)?;
+    let dataset = plan.data.load()?;
     let split =
         vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
     let passive_features = split.passive().iter().map(|p| p.columns.len()).sum();

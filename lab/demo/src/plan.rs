@@ -4,20 +4,20 @@ use vfl_auditor::report::Thresholds;
 use vfl_core::metrics::Metric;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{SOFTMAX_REGRESSION, TrainingConfig};
-use vfl_datasets::DatasetSpec;
 use vfl_defense::{DefenseConfig, Policy};
+use vfl_studies::DataSpec;
 use vfl_transform::TransformConfig;
 
 /// The plan of a demonstration.
 #[derive(Debug, Clone)]
 pub struct DemoPlan {
-    /// The data set.
-    pub data: DatasetSpec,
+    /// The data.
+    pub data: DataSpec,
     /// The first passive column; the passive columns are this and the following ones, wrapping
     /// round.
     pub first_column: usize,
-    /// The number of passive features; `None`: one less than the classes, the most that scores
-    /// reveal exactly.
+    /// The number of passive features; `None`: those of the passive parties' tables, or one less
+    /// than the classes, the most that scores reveal exactly.
     pub passive_features: Option<usize>,
     /// The number of passive parties that share them.
     pub passive_parties: usize,

@@ -7,6 +7,8 @@ use vfl_auditor::report::{
     DataFacts, Generated, MetricFacts, Report, SurfaceKind, deployment_facts, draws_from_the_os,
     privacy_notes, surfaces_of,
 };
+use vfl_datasets::DatasetName;
+use vfl_studies::DataSpec;
 use vfl_transform::TransformConfig;
 
 use super::command::{command, names as metric_names};
@@ -44,9 +46,12 @@ pub(super) fn report(
         "transform": plan.transform.to_string(),
         "training_transform": plan.training_transform.to_string(),
     });
-    let source = match dataset.name() {
-        "synthetic" => "seeded generator, nothing real",
-        _ => "public data set",
+    let source = match &plan.data {
+        DataSpec::Tables(_) => "the caller's own table",
+        DataSpec::Set(set) if set.name == DatasetName::Synthetic => {
+            "seeded generator, nothing real"
+        }
+        DataSpec::Set(_) => "public data set",
     };
     let facts = DataFacts {
         name: dataset.name().to_owned(),

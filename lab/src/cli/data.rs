@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use vfl_datasets::{Dataset, DatasetName, DatasetSpec, Encoding, VerticalSplit, vertical_split};
 use vfl_server::cli::CliError;
-use vfl_studies::SubjectSpec;
+use vfl_studies::{DataSpec, SubjectSpec};
+
+use super::tables::TableArgs;
 
 /// The data set, and the split of its columns between the parties.
 #[derive(Debug, Clone, Args)]
@@ -36,6 +38,9 @@ pub struct DataArgs {
     /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub seed: u64,
+    /// The caller's own tables.
+    #[command(flatten)]
+    pub tables: TableArgs,
 }
 
 impl Default for DataArgs {
@@ -48,23 +53,46 @@ impl Default for DataArgs {
             first_column: 0,
             passive_parties: 1,
             seed: 7,
+            tables: TableArgs::default(),
         }
     }
 }
 
 impl DataArgs {
-    /// Returns the specification of the data set for the loader.
+    /// Returns the specification of the data.
     ///
     /// # Errors
-    /// [`CliError::Input`] for an unknown name, or a variant that the set does not have.
-    pub fn spec(&self) -> Result<DatasetSpec, CliError> {
+    /// [`CliError::Input`] for an unknown name, a variant that the set does not have, or an option of
+    /// tables without a table.
+    pub fn spec(&self) -> Result<DataSpec, CliError> {
+        let of_table =
+            |option| CliError::Input(format!("{option} is of a table: add --table FILE"));
+        if let Some(tables) = self.tables.spec(self.seed).map_err(of_table)? {
+            return Ok(DataSpec::Tables(tables));
+        }
         let name: DatasetName = self.dataset.parse().map_err(CliError::input)?;
         let mut spec = DatasetSpec::new(name, self.data_dir.clone(), self.seed);
         spec.encoding = Encoding::Ordinal;
         if let Some(text) = &self.variant {
             spec.variant = name.variant(text).map_err(CliError::input)?;
         }
-        Ok(spec)
+        Ok(spec.into())
+    }
+
+    /// Loads the data.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] that names the file, the column or the set.
+    pub fn load(&self) -> Result<Dataset, CliError> {
+        self.spec()?.load().map_err(|e| CliError::Input(format!("{e:#}")))
+    }
+
+    /// Returns the number of passive parties.
+    pub(super) fn parties(&self) -> usize {
+        match self.tables.tables.is_empty() {
+            true => self.passive_parties.into(),
+            false => self.tables.parties(),
+        }
     }
 
     /// Returns the data set and its split for a study.
@@ -76,7 +104,7 @@ impl DataArgs {
             data: self.spec()?,
             first_column: self.first_column,
             passive_features: self.passive_features,
-            passive_parties: self.passive_parties.into(),
+            passive_parties: self.parties(),
         })
     }
 
@@ -85,12 +113,7 @@ impl DataArgs {
     /// # Errors
     /// [`CliError::Input`] if there are not enough columns.
     pub fn split(&self, dataset: &Dataset) -> Result<VerticalSplit, CliError> {
-        vertical_split(
-            dataset,
-            self.first_column,
-            self.passive_features,
-            self.passive_parties.into(),
-        )
-        .map_err(CliError::input)
+        vertical_split(dataset, self.first_column, self.passive_features, self.parties())
+            .map_err(CliError::input)
     }
 }

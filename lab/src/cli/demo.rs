@@ -50,21 +50,21 @@ On each of four machines with a folder in common, and then for the report:
   cloison demo --dataset satellite --policy all --merge --out out/all")]
 pub struct DemoArgs {
     #[command(flatten)]
-    data: DataArgs,
+    pub(super) data: DataArgs,
     /// Test records to attack, at least 100.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS)]
-    records: usize,
+    pub(super) records: usize,
     /// Test records that a further adversary knows with all their features. None of them is
     /// attacked. The report says what the scores add to the estimates that this adversary can make
     /// without scores. 0 leaves it out.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_KNOWN_RECORDS)]
-    known_records: usize,
+    pub(super) known_records: usize,
     /// Knowledge of adversaries about the passive features: their public schema (kinds, ranges,
     /// steps, one-hot groups), or nothing but the range from 0 to 1, as in the papers.
     #[arg(long, value_name = "WHAT", default_value = SCHEMA, value_parser = [SCHEMA, "nothing"])]
     features: String,
     #[command(flatten)]
-    model: ModelArgs,
+    pub(super) model: ModelArgs,
     /// The way of training: `private`, on secret shares, or `plain`, which gives the active party
     /// every feature. Default private; plain for networks, with noise, with --inference labels, and
     /// with --shard or --merge.
@@ -99,7 +99,7 @@ pub struct DemoArgs {
     /// to 2 decimals, class_label. The first one counts as in service, so the thresholds apply to
     /// it.
     #[arg(long = "policy", value_name = "POLICY")]
-    policies: Vec<String>,
+    pub(super) policies: Vec<String>,
     /// Release the passive parameters under a transform, as `complement` or `stiefel (epsilon =
     /// 0.1)`. Default: the true ones.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
@@ -116,9 +116,9 @@ pub struct DemoArgs {
     metrics: Option<Vec<String>>,
     /// Leave out the error by number of passive features.
     #[arg(long)]
-    no_sweep: bool,
+    pub(super) no_sweep: bool,
     #[command(flatten)]
-    thresholds: ThresholdArgs,
+    pub(super) thresholds: ThresholdArgs,
     /// Compute only part I of N, as 2/4, and keep it in OUT/pieces. A piece is the audits of one
     /// policy, those of records without a score, the error by number of passive features, or one
     /// private training. `slurm` takes I and N from the task of a Slurm job array, `kubernetes/N`
@@ -134,7 +134,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(super) output: OutputArgs,
 }
 
 /// The default epochs and batch size with privacy. The noise is added to the sum of a batch, so
@@ -288,13 +288,15 @@ impl DemoArgs {
         let sums = training.values().model.combiner() == Combiner::Sum;
         let data = self.data.spec()?;
         // Invalid input must be reported before anything is started.
-        let dataset = vfl_datasets::load(&data).map_err(CliError::input)?;
+        let dataset = self.data.load()?;
         let split = self.data.split(&dataset)?;
         let (transform, training_transform) = self.transforms(&split)?;
-        if self.records.min(dataset.split().test.len()) < 100 {
-            return Err(CliError::Input(
-                "an audit takes at least 100 test records; raise --records".into(),
-            ));
+        let test = dataset.split().test.len();
+        if self.records.min(test) < 100 {
+            return Err(CliError::Input(match test < 100 {
+                true => format!("an audit takes at least 100 test records, and there are {test}"),
+                false => "an audit takes at least 100 test records; raise --records".into(),
+            }));
         }
         let mut policies = policies(&self.policies, dataset.class_names().len())?;
         if !self.model.linear() {
@@ -319,7 +321,7 @@ impl DemoArgs {
             data,
             first_column: self.data.first_column,
             passive_features: self.data.passive_features,
-            passive_parties: self.data.passive_parties.into(),
+            passive_parties: self.data.parties(),
             training,
             privacy,
             private_trainings,
@@ -386,7 +388,7 @@ impl DemoArgs {
                     .into(),
             ));
         }
-        self.model.model(self.data.spec()?.name.image())
+        self.model.model(self.data.spec()?.image())
     }
 
     /// Parses both transforms and checks them against the features of each passive party.

@@ -88,7 +88,7 @@ impl MembershipArgs {
             epochs: self.epochs,
             validation_share: if self.early_stopping { defaults.validation_share } else { 0.0 },
             seed: self.data.seed,
-            model: self.model.model(subject.data.name.image())?,
+            model: self.model.model(subject.data.image())?,
             ..self.steps.values()
         })
         .map_err(CliError::input)?;

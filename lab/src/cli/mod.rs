@@ -16,8 +16,10 @@ mod scale;
 mod screen;
 mod sibling;
 mod study;
+mod tables;
 mod thresholds;
 mod transcript;
+mod try_table;
 
 use std::path::PathBuf;
 
@@ -39,8 +41,10 @@ pub use recommend::RecommendArgs;
 pub use scale::ScaleArgs;
 pub use screen::ScreenArgs;
 pub use sibling::SiblingArgs;
+pub use tables::TableArgs;
 pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
+pub use try_table::TryArgs;
 
 use vfl_present::progress::say;
 use vfl_testbed::certs;
@@ -55,6 +59,7 @@ use vfl_testbed::certs;
 Examples:
   cloison                                                     the demo on embedded data
   cloison demo --dataset satellite                            the demo on a public data set
+  cloison try credit.csv --label default --passive income,debt    a table of your own, from the schema to the verdict
   cloison certs --out certs --party coordinator/coordinator --party passive-party/bank-a
   cloison split-parameters --parameters model.json --active active.schema.toml \\
       --passive bank-a=bank-a.schema.toml --out parameters    a model trained elsewhere, one file per party to import
@@ -82,6 +87,9 @@ enum Command {
     /// Train, serve, attack and defend a model with all parties in this process, over sockets;
     /// write a report.
     Demo(Box<DemoArgs>),
+    /// From a table of your own to a verdict: guess its schema, run all parties on it, audit,
+    /// recommend a defense, and write what three machines need to serve it.
+    Try(Box<TryArgs>),
     /// Audit a running deployment as its auditor; write a report.
     Audit(AuditArgs),
     /// Serve the auditor's pages: the service, its audits, and a form to start and watch one.
@@ -179,6 +187,7 @@ impl Cli {
             Some(Command::Completions(args)) => args.run(Self::command()),
             Some(Command::Man(args)) => args.run(Self::command()),
             Some(Command::Demo(args)) => args.run().await,
+            Some(Command::Try(args)) => args.run().await,
             Some(Command::Audit(args)) => args.run().await,
             Some(Command::Dashboard(args)) => args.run().await,
             Some(Command::Recommend(args)) => args.run().await,
@@ -196,7 +205,7 @@ impl Cli {
                 Ok(())
             }
             Some(Command::Partition(args)) => {
-                let dataset = vfl_datasets::load(&args.data.spec()?).map_err(CliError::input)?;
+                let dataset = args.data.load()?;
                 let split = args.data.split(&dataset)?;
                 let files = partition::partition(&dataset, &split, &args.out, args.data.seed);
                 let files = files.map_err(CliError::failed)?;

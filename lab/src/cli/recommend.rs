@@ -10,6 +10,7 @@ use vfl_auditor::report::Thresholds;
 use vfl_auditor::{ConfiguredAudit, recommend};
 use vfl_datasets::set_facts::SetFacts;
 use vfl_demo as demo;
+use vfl_demo::DemoPlan;
 use vfl_present::progress::{Progress, say};
 use vfl_server::cli::CliError;
 
@@ -18,7 +19,7 @@ use super::demo::DemoArgs;
 use super::thresholds::ThresholdArgs;
 
 /// The arguments of `cloison recommend`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   cloison recommend --dataset satellite --passive-features 18 --max-added-risk 0.2
@@ -47,7 +48,7 @@ pub struct RecommendArgs {
     /// data set.
     // `data_dir` may be set in the environment of every command, so it is not in this list: it
     // chooses nothing by itself.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset", "variant", "records", "known_records", "epochs"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset", "tables", "variant", "records", "known_records", "epochs"])]
     config: Option<PathBuf>,
     #[command(flatten)]
     data: DataArgs,
@@ -74,9 +75,14 @@ impl RecommendArgs {
             Some(config) => {
                 let ConfiguredAudit { targets, plan, thresholds, .. } =
                     ConfiguredAudit::read(config, None, self.thresholds.given())?;
-                self.search(&targets, &plan, self.demands(thresholds)?).await?
+                search(&targets, &plan, demands(thresholds, self.max_accuracy_loss)?).await?
             }
-            None => self.demonstrate(self.demands(self.thresholds.checked()?)?).await?,
+            None => {
+                let demands = demands(self.thresholds.checked()?, self.max_accuracy_loss)?;
+                let Self { data, records, known_records, epochs, .. } = self.clone();
+                let args = DemoArgs::of(data, records, known_records, epochs);
+                demonstrate(&args.plan()?, demands).await?
+            }
         };
         std::fs::create_dir_all(&self.out)
             .map_err(|e| CliError::Failed(format!("cannot make {}: {e}", self.out.display())))?;
@@ -92,56 +98,80 @@ impl RecommendArgs {
             None => Err(CliError::Unmet("no policy that was tried meets the demands".into())),
         }
     }
+}
 
-    /// Returns the checked demands on a policy.
-    fn demands(&self, thresholds: Thresholds) -> Result<Demands, CliError> {
-        if thresholds.is_empty() {
-            let message = "say what a policy must meet: --max-added-risk 0.1, --max-exact-share 0.05 or --max-bits 4";
-            return Err(CliError::Input(message.into()));
-        }
-        match self.max_accuracy_loss {
-            Some(loss) if !(0.0..=1.0).contains(&loss) => Err(CliError::Input(format!(
-                "max_accuracy_loss is {loss}; give a number from 0 to 1, as 0.02 for two points"
-            ))),
-            max_accuracy_loss => Ok(Demands { thresholds, max_accuracy_loss }),
-        }
+/// Returns the checked demands on a policy.
+fn demands(thresholds: Thresholds, max_accuracy_loss: Option<f64>) -> Result<Demands, CliError> {
+    if thresholds.is_empty() {
+        let message = "say what a policy must meet: --max-added-risk 0.1, --max-exact-share 0.05 or --max-bits 4";
+        return Err(CliError::Input(message.into()));
     }
-
-    /// Searches on a demonstration of a data set.
-    async fn demonstrate(&self, demands: Demands) -> Result<Recommendation, CliError> {
-        let args = DemoArgs::of(self.data.clone(), self.records, self.known_records, self.epochs);
-        let plan = args.plan()?;
-        let failed = |e: anyhow::Error| CliError::Failed(format!("{e:#}"));
-        let served = vfl_demo::serve(&plan).await.map_err(failed)?;
-        let audit = Plan {
-            help: Help { auxiliary_ids: served.known(), ..Help::default() },
-            ..Plan::of(served.audited(), Vec::new(), Vec::new(), plan.seed)
-        };
-        let found = self.search(&served.deployment.targets(), &audit, demands).await;
-        let set = SetFacts::of(&served.dataset);
-        served.deployment.stop().await.map_err(failed)?;
-        Ok(Recommendation { set: Some(set), ..found? })
+    match max_accuracy_loss {
+        Some(loss) if !(0.0..=1.0).contains(&loss) => Err(CliError::Input(format!(
+            "max_accuracy_loss is {loss}; give a number from 0 to 1, as 0.02 for two points"
+        ))),
+        max_accuracy_loss => Ok(Demands { thresholds, max_accuracy_loss }),
     }
+}
 
-    async fn search(
-        &self,
-        targets: &Targets,
-        plan: &Plan,
-        demands: Demands,
-    ) -> Result<Recommendation, CliError> {
-        let mut bar = Progress::start("searching", 0);
-        let found = recommend::run(targets, plan, demands, |done, _, stage| {
-            bar.at(done as u64, stage);
-        })
-        .await
-        .map_err(CliError::failed)?;
-        bar.done(&format!(
-            "{} policies tried, {} on fresh records",
-            found.tried.len(),
-            found.confirmed.len()
+/// Searches for a defense of a demonstration that adds little risk, a tenth at most unless thresholds
+/// are given. `None`, with a note, if there are too few test records.
+pub(super) async fn recommend_for(
+    args: &DemoArgs,
+    thresholds: ThresholdArgs,
+    max_accuracy_loss: f64,
+) -> Result<Option<Recommendation>, CliError> {
+    let mut thresholds = thresholds.checked()?;
+    if thresholds.is_empty() {
+        thresholds = Thresholds { max_added_risk: Some(0.1), ..thresholds };
+    }
+    let demands = demands(thresholds, Some(max_accuracy_loss))?;
+    let plan = args.plan()?;
+    let test = args.data.load()?.split().test.len();
+    let attacked = args.records.min(test - args.known_records.min(test / 2));
+    if attacked < LEAST_RECORDS {
+        say(&format!(
+            "no search for a defense: it takes {LEAST_RECORDS} test records, and {attacked} are left"
         ));
-        Ok(found)
+        return Ok(None);
     }
+    demonstrate(&plan, demands).await.map(Some)
+}
+
+/// The fewest records of a search: half of them confirm it.
+const LEAST_RECORDS: usize = 200;
+
+/// Searches on a demonstration.
+async fn demonstrate(plan: &DemoPlan, demands: Demands) -> Result<Recommendation, CliError> {
+    let failed = |e: anyhow::Error| CliError::Failed(format!("{e:#}"));
+    let served = vfl_demo::serve(plan).await.map_err(failed)?;
+    let audit = Plan {
+        help: Help { auxiliary_ids: served.known(), ..Help::default() },
+        ..Plan::of(served.audited(), Vec::new(), Vec::new(), plan.seed)
+    };
+    let found = search(&served.deployment.targets(), &audit, demands).await;
+    let set = SetFacts::of(&served.dataset);
+    served.deployment.stop().await.map_err(failed)?;
+    Ok(Recommendation { set: Some(set), ..found? })
+}
+
+async fn search(
+    targets: &Targets,
+    plan: &Plan,
+    demands: Demands,
+) -> Result<Recommendation, CliError> {
+    let mut bar = Progress::start("searching", 0);
+    let found = recommend::run(targets, plan, demands, |done, _, stage| {
+        bar.at(done as u64, stage);
+    })
+    .await
+    .map_err(CliError::failed)?;
+    bar.done(&format!(
+        "{} policies tried, {} on fresh records",
+        found.tried.len(),
+        found.confirmed.len()
+    ));
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -59,8 +59,7 @@ pub struct ScaleArgs {
 
 impl ScaleArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        let spec = self.data.spec()?;
-        let image = spec.name.image();
+        let image = self.data.spec()?.image();
         let training = TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,
             batch_size: self.batch_size,
@@ -79,7 +78,7 @@ impl ScaleArgs {
             predictions: self.predictions,
             seed: self.data.seed,
         };
-        let dataset = vfl_datasets::load(&spec).map_err(CliError::input)?;
+        let dataset = self.data.load()?;
         for &parties in &plan.parties {
             vfl_demo::scale::split(&dataset, plan.image_parts, parties).map_err(CliError::input)?;
         }

@@ -1,13 +1,11 @@
 //! The command `cloison screen`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use vfl_core::model::{TrainingConfig, TrainingValues};
-use vfl_datasets::{DatasetName, DatasetSpec};
 use vfl_server::cli::CliError;
 use vfl_studies::screen::Experiment;
 
+use super::data::DataArgs;
 use super::study::conduct;
 
 /// The arguments of `cloison screen`
@@ -22,17 +20,8 @@ says how often it is right on test records, how much each feature contributes, a
 whose weights are near 0 hardly move the scores: attacks err on them for that reason alone. Where features do not go together, nobody \
 learns anything of a record that was never scored.")]
 pub struct ScreenArgs {
-    /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the
-    /// program), adult, grid, credit, drive.
-    #[arg(long, value_name = "NAME", default_value = "synthetic")]
-    dataset: String,
-    /// Directory of the public data sets that do not come with the program
-    /// (scripts/fetch-datasets.sh fetches them).
-    #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
-    data_dir: Option<PathBuf>,
-    /// Columns of the data set, as in `cloison demo`.
-    #[arg(long, value_name = "NAME")]
-    variant: Option<String>,
+    #[command(flatten)]
+    data: DataArgs,
     /// Epochs of training at most.
     #[arg(long, value_name = "N", default_value_t = TrainingValues::default().epochs)]
     epochs: u32,
@@ -42,9 +31,6 @@ pub struct ScreenArgs {
     /// Weight of the squared norm of all weights. V uses none.
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     l2: f64,
-    /// Seed of the split, the training and the choice of test records.
-    #[arg(long, value_name = "N", default_value_t = 7)]
-    seed: u64,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -52,21 +38,18 @@ pub struct ScreenArgs {
 
 impl ScreenArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        let name: DatasetName = self.dataset.parse().map_err(CliError::input)?;
-        if name.image().is_some() {
+        let spec = self.data.spec()?;
+        if spec.image().is_some() {
             return Err(CliError::Input(format!(
-                "--dataset {name}: pixels are not screened one by one; take a table"
+                "--dataset {}: pixels are not screened one by one; take a table",
+                self.data.dataset
             )));
-        }
-        let mut spec = DatasetSpec::new(name, self.data_dir, self.seed);
-        if let Some(text) = &self.variant {
-            spec.variant = name.variant(text).map_err(CliError::input)?;
         }
         let training = TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,
             learning_rate: self.learning_rate,
             l2: self.l2,
-            seed: self.seed,
+            seed: self.data.seed,
             ..Default::default()
         })
         .map_err(CliError::input)?;

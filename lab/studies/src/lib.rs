@@ -4,6 +4,7 @@
 //! Each is a [`Study`]: `Experiment::prepare` loads the records and checks the plan, and
 //! [`Study::run`] measures and returns a [`Report`].
 
+mod data;
 mod estimate;
 pub mod labels;
 pub mod membership;
@@ -13,8 +14,11 @@ pub mod screen;
 mod study;
 mod subject;
 mod table;
+mod tables;
 pub mod transcript;
 
+pub use data::DataSpec;
 pub use estimate::Estimate;
 pub use study::{Event, Listener, Report, Study};
 pub use subject::{LEAST_RECORDS, Subject, SubjectFacts, SubjectSpec};
+pub use tables::{PartyData, TableSpec};

@@ -9,7 +9,9 @@ use rand_chacha::ChaCha20Rng;
 use serde::Serialize;
 use vfl_core::types::FeatureBlock;
 use vfl_datasets::set_facts::SetFacts;
-use vfl_datasets::{Dataset, DatasetSpec, load, vertical_split};
+use vfl_datasets::{Dataset, vertical_split};
+
+use crate::DataSpec;
 
 /// The fewest records to draw: one in a hundred of the half that a model is not trained on is then
 /// a whole record.
@@ -18,11 +20,12 @@ pub const LEAST_RECORDS: usize = 200;
 /// The data set to load, and the split of its columns between the parties.
 #[derive(Debug, Clone)]
 pub struct SubjectSpec {
-    /// The data set.
-    pub data: DatasetSpec,
+    /// The data.
+    pub data: DataSpec,
     /// First passive column.
     pub first_column: usize,
-    /// Number of passive features; `None`: one less than the classes.
+    /// Number of passive features; `None`: those of the passive parties' tables, or one less than
+    /// the classes.
     pub passive_features: Option<usize>,
     /// Number of passive parties that share them.
     pub passive_parties: usize,
@@ -47,7 +50,7 @@ impl Subject {
         spec: &SubjectSpec,
         choose: impl FnOnce(&Dataset) -> anyhow::Result<Vec<usize>>,
     ) -> anyhow::Result<Self> {
-        let dataset = load(&spec.data)?;
+        let dataset = spec.data.load()?;
         let records = choose(&dataset)?;
         let SubjectSpec { first_column, passive_features, passive_parties, .. } = *spec;
         let split = vertical_split(&dataset, first_column, passive_features, passive_parties)?;

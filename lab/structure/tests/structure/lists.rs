@@ -50,9 +50,9 @@ pub(crate) const FLOORS: &[&[&str]] = &[
     &["shared/core"],
     &["shared/defense", "shared/state", "lab/datasets"],
     &["shared/transform", "shared/attack", "lab/present"],
-    &["shared/protocol", "lab/studies", "lab/papers"],
+    &["shared/protocol", "lab/papers"],
     &["shared/features", "shared/server"],
-    &["shared/party"],
+    &["shared/party", "lab/studies"],
     // None of them knows another: they are the parties of a deployment.
     &["coordinator", "passive-party", "active-party", "lab/auditor"],
     &["lab/testbed"],

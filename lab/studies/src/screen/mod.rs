@@ -18,10 +18,11 @@ use rand_chacha::ChaCha20Rng;
 use serde::Serialize;
 use vfl_core::metrics::accuracy;
 use vfl_core::model::{CentralFit, TrainingConfig, TrainingValues, train_central};
+use vfl_datasets::Dataset;
 use vfl_datasets::set_facts::SetFacts;
-use vfl_datasets::{Dataset, DatasetSpec};
 use vfl_numerics::arg_max;
 
+use crate::DataSpec;
 use crate::estimate::Estimate;
 use crate::study::{Listener, Study};
 
@@ -119,8 +120,8 @@ impl Experiment {
     ///
     /// # Errors
     /// If it cannot be loaded.
-    pub fn prepare(data: &DatasetSpec, config: TrainingConfig) -> anyhow::Result<Self> {
-        Ok(Self { dataset: vfl_datasets::load(data)?, config })
+    pub fn prepare(data: &DataSpec, config: TrainingConfig) -> anyhow::Result<Self> {
+        Ok(Self { dataset: data.load()?, config })
     }
 }
 

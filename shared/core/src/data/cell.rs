@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::csv_error::TableProblem;
+use super::date::{date_text, days};
 use crate::data::schema::{Categories, Content, FeatureKind, FeatureSchema};
 
 /// A value as a source gives it.
@@ -60,6 +61,31 @@ impl<'a> Cell<'a> {
         if value.is_finite() { Ok(value) } else { Err(TableProblem::NotFinite) }
     }
 
+    /// Returns 1 or 0 for a word of a truth value: `true`, `yes`, `t`, `y` or their opposites, in any
+    /// letter case. `None` for anything else.
+    #[must_use]
+    pub fn truth(self) -> Option<f64> {
+        let Self::Text(text) = self else { return None };
+        let is = |words: [&str; 4]| words.iter().any(|word| text.trim().eq_ignore_ascii_case(word));
+        match is(["true", "yes", "t", "y"]) {
+            true => Some(1.0),
+            false => is(["false", "no", "f", "n"]).then_some(0.0),
+        }
+    }
+
+    /// Returns the days since 1970-01-01 of a date (see [`days`]).
+    ///
+    /// # Errors
+    /// [`TableProblem`] if the value is no date.
+    pub fn date(self) -> Result<f64, TableProblem> {
+        match self {
+            Self::Text(text) if text.trim().is_empty() => Err(TableProblem::EmptyField),
+            Self::Text(text) => days(text).map(f64::from).ok_or(TableProblem::NotADate),
+            Self::Missing => Err(TableProblem::Missing),
+            _ => Err(TableProblem::NotADate),
+        }
+    }
+
     /// Returns `true` if there is no value: NULL, blank text, or NaN, which text is in a column
     /// of numbers alone.
     #[must_use]
@@ -94,7 +120,8 @@ pub struct SourceColumn {
     pub name: String,
     /// The role of the column.
     pub target: ColumnRole,
-    /// True if the column is a number. Otherwise it is an id, a category or a class, which is text.
+    /// True if the column is a number. Otherwise it is an id, a date, a category or a class, which is
+    /// text.
     pub number: bool,
     /// True if the schema has a rule for a missing value.
     pub may_be_missing: bool,
@@ -114,7 +141,7 @@ impl FeatureSchema {
         let features = self.columns().iter().enumerate().map(|(at, column)| SourceColumn {
             name: column.name.clone(),
             target: ColumnRole::Column(at),
-            number: matches!(column.content, Content::Number { .. }),
+            number: matches!(column.content, Content::Number { date: false, .. }),
             may_be_missing: column.content.may_be_missing(),
         });
         id.chain(label).chain(features).collect()
@@ -139,13 +166,18 @@ impl FeatureSchema {
             Content::Steps(categories) => {
                 values[column.first] = spec.normalise(category(categories, cell)? as f64)
             }
-            &Content::Number { missing: Some(value), .. } if cell.is_missing(true) => {
+            &Content::Number { missing: Some(value), date, .. } if cell.is_missing(!date) => {
                 values[column.first] = spec.normalise(value);
                 values[column.first + 1] = 1.0;
             }
-            &Content::Number { clamp, .. } => {
+            &Content::Number { clamp, date, .. } => {
                 let (min, max) = (spec.min, spec.max);
-                let mut value = cell.number()?;
+                let truth = || cell.truth().filter(|_| (min, max) == (0.0, 1.0));
+                let mut value = match (date, spec.kind) {
+                    (true, _) => cell.date()?,
+                    (false, FeatureKind::Binary) => truth().map_or_else(|| cell.number(), Ok)?,
+                    (false, _) => cell.number()?,
+                };
                 if clamp {
                     value = value.clamp(min, max);
                 }
@@ -153,7 +185,10 @@ impl FeatureSchema {
                     return Err(TableProblem::NotBinary { min, max });
                 }
                 if !(min..=max).contains(&value) {
-                    return Err(TableProblem::OutOfRange { min, max });
+                    return Err(match date {
+                        true => TableProblem::DateOutOfRange { min: day(min), max: day(max) },
+                        false => TableProblem::OutOfRange { min, max },
+                    });
                 }
                 if let Some(step) = spec.step.filter(|_| !spec.is_on_grid(value)) {
                     return Err(TableProblem::OffGrid { min, step });
@@ -177,6 +212,11 @@ impl FeatureSchema {
             .map(|label| label as u32)
             .ok_or_else(|| TableProblem::UnknownClass { classes: classes.to_vec() })
     }
+}
+
+/// Formats a day of a schema, which is one of the calendar.
+pub(super) fn day(days: f64) -> String {
+    date_text(days as i32).unwrap_or_default()
 }
 
 /// Returns the number of a category. Blank text may be one of its own.
@@ -289,6 +329,76 @@ mod tests {
         assert_eq!(encodings[..3], said);
         assert_eq!(encodings[3], "is \"unknown\" or missing");
         assert!(encodings[4].ends_with(", \"school\" where missing"));
+    }
+
+    /// A date counts in days, and a binary feature takes the words of truth values.
+    #[test]
+    fn dates_and_truth_values_are_numbers() {
+        let schema = FeatureSchema::from_toml(
+            r#"
+            id = "id"
+            [[features]]
+            name = "opened"
+            kind = "date"
+            min = "2020-01-01"
+            max = "2024-01-01"
+            missing = "2022-01-01"
+            [[features]]
+            name = "staff"
+            kind = "binary"
+            [[features]]
+            name = "week"
+            kind = "date"
+            min = "2024-01-01"
+            max = "2024-01-15"
+            step = 7
+            clamp = true
+            "#,
+        )
+        .unwrap();
+        let read = |column, cell| {
+            let mut values = [0.0; 4];
+            let read = schema.read_feature(column, cell, &mut values);
+            read.map(|()| values).map_err(|e| e.to_string())
+        };
+        let days = 1461.0;
+        let opened = &schema.features()[0];
+        assert_eq!((opened.max - opened.min, opened.step), (days, Some(1.0)));
+        assert_eq!(read(0, Cell::Text("2024-01-01 13:00:00")), Ok([1.0, 0.0, 0.0, 0.0]));
+        assert_eq!(read(0, Cell::Text("2020-01-02")), Ok([1.0 / days, 0.0, 0.0, 0.0]));
+        assert_eq!(read(0, Cell::Missing), Ok([731.0 / days, 1.0, 0.0, 0.0]));
+        let late = read(0, Cell::Text("2024-01-02")).unwrap_err();
+        assert!(late.contains("2020-01-01 to 2024-01-01"), "{late}");
+        let wrong = read(0, Cell::Text("01/02/2024")).unwrap_err();
+        assert!(wrong.contains("YYYY-MM-DD") && !wrong.contains("01/02"), "{wrong}");
+        assert!(read(0, Cell::Integer(20_200_101)).is_err());
+        for (word, expected) in [("True", 1.0), ("NO", 0.0), ("y", 1.0), ("f", 0.0), ("1", 1.0)] {
+            assert_eq!(read(1, Cell::Text(word)).map(|values| values[2]), Ok(expected), "{word}");
+        }
+        assert!(read(1, Cell::Text("maybe")).is_err());
+        assert!(read(2, Cell::Text("2024-01-09")).is_err());
+        assert_eq!(read(2, Cell::Text("2030-01-09")).map(|values| values[3]), Ok(1.0));
+        assert_eq!(FeatureSchema::from_toml(&schema.to_toml().unwrap()).unwrap(), schema);
+        let encodings = schema.encodings();
+        let range = "days from 2020-01-01 to 2024-01-01, 2022-01-01 where missing";
+        assert_eq!(encodings[..2], [range, "is missing"]);
+        let weeks = schema.of_columns(&["week".into(), "opened".into()], false);
+        let names: Vec<_> = weeks.features().iter().map(|f| f.name.as_str()).collect();
+        assert_eq!(names, ["week", "opened", "opened is missing"]);
+        assert_eq!(FeatureSchema::from_toml(&weeks.to_toml().unwrap()).unwrap(), weeks);
+        let text: Vec<bool> = schema.source_columns().iter().map(|c| c.number).collect();
+        assert_eq!(text, [false, false, true, false]);
+        for (wrong, says) in [
+            ("min = \"2020-01-01\"", "needs min and max"),
+            ("min = \"2020-01-01\"\nmax = 3", "needs min and max"),
+            ("min = \"2020-01-01\"\nmax = \"1.2.2024\"", "needs min and max"),
+            ("min = \"2020-01-01\"\nmax = \"2024-01-01\"\nstep = 0.5", "whole number of days"),
+            ("min = \"2020-01-01\"\nmax = \"2024-01-01\"\nmissing = 5", "is a date"),
+        ] {
+            let text = format!("id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"date\"\n{wrong}");
+            let error = FeatureSchema::from_toml(&text).unwrap_err().to_string();
+            assert!(error.contains(says), "{wrong}: {error}");
+        }
     }
 
     /// However a source stores a value, it means the same.

@@ -112,8 +112,8 @@ pub enum TableProblem {
         "there is no value (NULL); declare what a missing value counts as (`missing` in the schema), or leave the record out"
     )]
     Missing,
-    /// A value that is neither a number nor text: a list, a structure or a date.
-    #[error("neither a number nor text; columns are numbers, text, or true and false")]
+    /// A value that is neither a number nor text: a list, a structure or a time of day.
+    #[error("neither a number nor text; columns are numbers, text, dates, or true and false")]
     NotAValue,
     /// A file that is not of its format.
     #[error("not a valid {format} file: {reason}")]
@@ -126,6 +126,19 @@ pub enum TableProblem {
     /// Text that is not a number.
     #[error("not a number (decimal point, no separators between thousands)")]
     NotANumber,
+    /// A value that is not a date.
+    #[error("not a date (YYYY-MM-DD, with or without a time behind it)")]
+    NotADate,
+    /// A date outside its declared range.
+    #[error(
+        "the date is outside its declared range {min} to {max}; correct the date, or set `clamp = true` to move it to the end; the range itself may change only before a model is trained or imported"
+    )]
+    DateOutOfRange {
+        /// The first declared day.
+        min: String,
+        /// The last declared day.
+        max: String,
+    },
     /// NaN, an infinity, or a number past the range of a double.
     #[error("the number is not finite")]
     NotFinite,

@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::cell::day;
+
 /// The most columns a feature block may have, one-hot columns included.
 pub const MAX_FEATURES: usize = 10_000;
 /// The longest name of a feature, a category, a class or a column, in bytes.
@@ -199,6 +201,8 @@ pub enum Content {
         clamp: bool,
         /// The number that a missing value counts as; `None`: it is refused.
         missing: Option<f64>,
+        /// True if the source has dates, which count in days since 1970-01-01.
+        date: bool,
     },
     /// Text from a list, numbered from 0: one ordinal feature.
     Steps(Categories),
@@ -217,7 +221,7 @@ pub struct Categories {
 
 impl Content {
     /// Returns the content of a column that is one number, which cannot be missing.
-    const NUMBER: Self = Self::Number { clamp: false, missing: None };
+    const NUMBER: Self = Self::Number { clamp: false, missing: None, date: false };
 
     /// Returns `true` if a value may be missing.
     pub(super) fn may_be_missing(&self) -> bool {
@@ -334,6 +338,24 @@ impl FeatureSchema {
         Ok(Self { id_column, label, columns, features })
     }
 
+    /// Returns the schema of some columns of the file, in this order, with the label or without it.
+    /// Names that the schema does not have are skipped.
+    #[must_use]
+    pub fn of_columns(&self, names: &[String], labelled: bool) -> Self {
+        let (mut columns, mut features) = (Vec::new(), Vec::new());
+        for name in names {
+            let Some(at) = self.columns.iter().position(|column| column.name == *name) else {
+                continue;
+            };
+            let end = self.columns.get(at + 1).map_or(self.features.len(), |next| next.first);
+            let column = FileColumn { first: features.len(), ..self.columns[at].clone() };
+            features.extend_from_slice(&self.features[self.columns[at].first..end]);
+            columns.push(column);
+        }
+        let label = self.label.clone().filter(|_| labelled);
+        Self { id_column: self.id_column.clone(), label, columns, features }
+    }
+
     /// Returns the schema of the same features as normalised numbers: one column per feature, range
     /// 0 to 1.
     #[must_use]
@@ -359,15 +381,18 @@ impl FeatureSchema {
     #[must_use]
     pub fn encodings(&self) -> Vec<String> {
         let of_column = |column: &FileColumn| match &column.content {
-            Content::Number { missing, .. } => {
-                let range =
-                    self.features.get(column.first).map(|f| format!("{} to {}", f.min, f.max));
+            Content::Number { missing, date, .. } => {
+                let number = |value| if *date { day(value) } else { value.to_string() };
+                let unit = if *date { "days from " } else { "" };
+                let range = self.features.get(column.first);
+                let range = range.map(|f| format!("{unit}{} to {}", number(f.min), number(f.max)));
                 let range = range.unwrap_or_default();
                 match missing {
                     None => vec![range],
-                    Some(value) => {
-                        vec![format!("{range}, {value} where missing"), "is missing".to_owned()]
-                    }
+                    Some(value) => vec![
+                        format!("{range}, {} where missing", number(*value)),
+                        "is missing".to_owned(),
+                    ],
                 }
             }
             Content::Steps(Categories { texts, missing }) => {

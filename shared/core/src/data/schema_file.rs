@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cell::day;
+use super::date::days;
 use super::schema::{
     Categories, Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec,
     SchemaError, check_name,
@@ -44,6 +46,7 @@ enum EntryKind {
     Binary,
     Ordinal,
     Categorical,
+    Date,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,9 +55,9 @@ struct FeatureEntry {
     name: String,
     kind: EntryKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    min: Option<f64>,
+    min: Option<Bound>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    max: Option<f64>,
+    max: Option<Bound>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     categories: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,6 +70,25 @@ struct FeatureEntry {
     clamp: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     missing: Option<MissingValue>,
+}
+
+/// An end of a range.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Bound {
+    Number(f64),
+    Date(String),
+}
+
+impl Bound {
+    /// Returns the number, or the days since 1970-01-01 of a date; `None` for the other one.
+    fn value(&self, date: bool) -> Option<f64> {
+        match (self, date) {
+            (Self::Number(value), false) => Some(*value),
+            (Self::Date(text), true) => days(text).map(f64::from),
+            _ => None,
+        }
+    }
 }
 
 /// The value that a missing one counts as.
@@ -97,13 +119,13 @@ impl FeatureEntry {
     fn expand(&self, features: &mut Vec<FeatureSpec>) -> Result<Content, SchemaError> {
         let bad = |reason| SchemaError::Feature { feature: self.name.clone(), reason };
         if let Some(categories) = &self.categories {
-            if matches!(self.kind, EntryKind::Numeric | EntryKind::Binary) {
+            if matches!(self.kind, EntryKind::Numeric | EntryKind::Binary | EntryKind::Date) {
                 return Err(bad(
-                    "a numeric or binary feature takes no categories; use ordinal or categorical",
+                    "a numeric or binary feature, and a date, takes no categories; use ordinal or categorical",
                 ));
             }
-            let measured =
-                [self.min, self.max, self.step, self.tolerance].iter().any(Option::is_some);
+            let ranged = self.min.is_some() || self.max.is_some();
+            let measured = ranged || self.step.is_some() || self.tolerance.is_some();
             if measured || self.group.is_some() || self.clamp {
                 return Err(bad(
                     "categories take no min, max, step, tolerance, group or clamp: they are numbered from 0",
@@ -152,7 +174,15 @@ impl FeatureEntry {
                 with_missing(categories).map(Content::Steps)
             }
             (kind, None) => {
-                let (min, max) = match (kind, self.min, self.max) {
+                let date = kind == EntryKind::Date;
+                let value = |bound: &Option<Bound>| bound.as_ref().map(|bound| bound.value(date));
+                let (min, max) = match (value(&self.min), value(&self.max)) {
+                    (Some(None), _) | (_, Some(None)) if !date => {
+                        return Err(bad("its min and max are numbers; a date has kind = \"date\""));
+                    }
+                    (min, max) => (min.flatten(), max.flatten()),
+                };
+                let (min, max) = match (kind, min, max) {
                     (_, Some(min), Some(max)) => (min, max),
                     (EntryKind::Binary, None, None) => (0.0, 1.0),
                     (EntryKind::Binary, ..) => {
@@ -161,8 +191,14 @@ impl FeatureEntry {
                     (EntryKind::Ordinal, ..) => {
                         return Err(bad("an ordinal feature needs min and max, or categories"));
                     }
+                    (EntryKind::Date, ..) => {
+                        return Err(bad("a date needs min and max, as \"2005-01-01\""));
+                    }
                     _ => return Err(bad("a numeric feature needs min and max")),
                 };
+                if date && self.step.is_some_and(|step| step.fract() != 0.0) {
+                    return Err(bad("the step of a date is a whole number of days"));
+                }
                 if kind == EntryKind::Binary && self.clamp {
                     return Err(bad(
                         "a binary feature is its min or its max, it cannot be clamped",
@@ -173,13 +209,14 @@ impl FeatureEntry {
                     EntryKind::Ordinal => FeatureKind::Ordinal,
                     _ => FeatureKind::Numeric,
                 };
-                let (group, step, tolerance) = (self.group.clone(), self.step, self.tolerance);
+                let step = self.step.or((date && max > min).then_some(1.0));
+                let (group, tolerance) = (self.group.clone(), self.tolerance);
                 let name = self.name.clone();
                 let spec = FeatureSpec { name, kind, min, max, group, step, tolerance };
                 let missing = self.missing_number(&spec)?;
                 features.push(spec);
                 features.extend(missing.map(|_| is_missing(&self.name)));
-                Ok(Content::Number { clamp: self.clamp, missing })
+                Ok(Content::Number { clamp: self.clamp, missing, date })
             }
         }
     }
@@ -189,17 +226,26 @@ impl FeatureEntry {
     /// Returns the number that a missing value counts as, which must be a value of the feature.
     fn missing_number(&self, spec: &FeatureSpec) -> Result<Option<f64>, SchemaError> {
         let bad = |reason| Err(SchemaError::Feature { feature: self.name.clone(), reason });
-        match self.missing {
-            None => Ok(None),
-            Some(MissingValue::Category(_)) => bad("`missing` of a number is a number"),
-            Some(MissingValue::Number(_)) if spec.group.is_some() => {
-                bad("a column of a group takes no `missing`: exactly one column of the group is 1")
-            }
-            Some(MissingValue::Number(value)) if !spec.takes(value) => {
-                bad("`missing` is not a value of the feature: take one of its range and step")
-            }
-            Some(MissingValue::Number(value)) => Ok(Some(value)),
+        let date = self.kind == EntryKind::Date;
+        let value = match &self.missing {
+            None => return Ok(None),
+            Some(MissingValue::Number(value)) if !date => *value,
+            Some(MissingValue::Category(text)) if date => match days(text) {
+                Some(days) => f64::from(days),
+                None => return bad("`missing` of a date is a date, as \"2005-01-01\""),
+            },
+            Some(_) if date => return bad("`missing` of a date is a date, as \"2005-01-01\""),
+            Some(_) => return bad("`missing` of a number is a number"),
+        };
+        if spec.group.is_some() {
+            return bad(
+                "a column of a group takes no `missing`: exactly one column of the group is 1",
+            );
         }
+        if !spec.takes(value) {
+            return bad("`missing` is not a value of the feature: take one of its range and step");
+        }
+        Ok(Some(value))
     }
 }
 
@@ -225,9 +271,18 @@ impl From<&FeatureSchema> for SchemaFile {
             let (kind, Categories { texts, missing }) = match &column.content {
                 Content::Steps(categories) => (EntryKind::Ordinal, categories.clone()),
                 Content::OneHot(categories) => (EntryKind::Categorical, categories.clone()),
-                Content::Number { clamp, missing } => {
+                Content::Number { clamp, missing, date } => {
                     let spec = &schema.features()[column.first];
+                    let bound = |value: f64| match date {
+                        true => Bound::Date(day(value)),
+                        false => Bound::Number(value),
+                    };
+                    let missing = missing.map(|value| match date {
+                        true => MissingValue::Category(day(value)),
+                        false => MissingValue::Number(value),
+                    });
                     let kind = match spec.kind {
+                        FeatureKind::Numeric if *date => EntryKind::Date,
                         FeatureKind::Numeric => EntryKind::Numeric,
                         FeatureKind::Binary => EntryKind::Binary,
                         FeatureKind::Ordinal => EntryKind::Ordinal,
@@ -235,14 +290,14 @@ impl From<&FeatureSchema> for SchemaFile {
                     return FeatureEntry {
                         name,
                         kind,
-                        min: Some(spec.min),
-                        max: Some(spec.max),
+                        min: Some(bound(spec.min)),
+                        max: Some(bound(spec.max)),
                         categories: None,
                         step: spec.step,
                         tolerance: spec.tolerance,
                         group: spec.group.clone(),
                         clamp: *clamp,
-                        missing: missing.map(MissingValue::Number),
+                        missing,
                     };
                 }
             };

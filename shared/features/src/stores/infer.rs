@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use vfl_core::data::schema::{FeatureKind, FeatureSchema, FeatureSpec, MAX_FEATURES, SchemaError};
-use vfl_core::data::{Cell, Decimals, RawRows, TableError};
+use vfl_core::data::{Cell, Decimals, RawRows, TableError, date_text};
 
 use crate::stores::parquet_source::rows_of;
 
@@ -22,6 +22,8 @@ pub struct Inference {
     pub id: Option<String>,
     /// The column of the labels, for the active party.
     pub label: Option<String>,
+    /// The columns that become features. Default all but those of the ids and the labels.
+    pub features: Option<Vec<String>>,
     /// The maximum number of categories of a column. Default 50.
     pub max_categories: Option<usize>,
 }
@@ -40,7 +42,7 @@ pub enum InferError {
     Twice(String),
     /// A text column has too many values.
     #[error(
-        "column {0:?} has more than {1} different texts: take it out of the file, or give a larger `--max-categories`"
+        "column {0:?} has more than {1} different texts: leave it out, or give a larger `--max-categories`"
     )]
     Categories(String, usize),
     /// The label has fewer than two classes.
@@ -63,7 +65,11 @@ struct ColumnStatistics {
     numbers: u64,
     texts: u64,
     missing: u64,
+    dates: u64,
+    /// Texts that are words of truth values, true ones and false ones.
+    truths: [u64; 2],
     decimals: Decimals,
+    /// The least and the largest number, or day.
     range: Option<(f64, f64)>,
     sum: f64,
     /// The different texts that are not blank, up to one more than allowed.
@@ -84,16 +90,57 @@ impl ColumnStatistics {
             Ok(number) => {
                 self.decimals.take(number);
                 self.numbers += 1;
-                self.sum += number;
-                let (low, high) = self.range.unwrap_or((number, number));
-                self.range = Some((low.min(number), high.max(number)));
+                self.measure(number);
             }
-            Err(_) => self.texts += 1,
+            Err(_) => {
+                self.texts += 1;
+                if let Some(truth) = cell.truth() {
+                    self.truths[usize::from(truth == 0.0)] += 1;
+                } else if let Ok(day) = cell.date() {
+                    self.dates += 1;
+                    self.measure(day);
+                }
+            }
         }
         if self.distinct.len() <= most && !self.distinct.contains(text) {
             self.distinct.insert(text.to_owned());
         }
     }
+
+    fn measure(&mut self, value: f64) {
+        self.sum += value;
+        let (low, high) = self.range.unwrap_or((value, value));
+        self.range = Some((low.min(value), high.max(value)));
+    }
+
+    /// Returns the content of the column.
+    fn content(&self) -> ColumnContent {
+        let Self { numbers, texts, dates, truths: [yes, no], .. } = *self;
+        match (numbers, texts) {
+            (1.., 0) => ColumnContent::Numbers,
+            (0, 1..) if dates == texts => ColumnContent::Dates,
+            (0, 1..) if yes + no == texts && yes > 0 && no > 0 => ColumnContent::Truths,
+            _ => ColumnContent::Texts,
+        }
+    }
+}
+
+/// Returns the value of a feature that is nearest to the mean of its column, with the digits of its
+/// step.
+fn mean_of(seen: &ColumnStatistics, spec: &FeatureSpec) -> f64 {
+    let mean = spec.nearest(seen.sum / seen.numbers as f64);
+    let decimals = |step: f64| step.to_string().split_once('.').map_or(0, |(_, part)| part.len());
+    let rounded = spec.step.map(|step| format!("{mean:.0$}", decimals(step)));
+    rounded.and_then(|text| text.parse().ok()).unwrap_or(mean)
+}
+
+/// The content of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ColumnContent {
+    Numbers,
+    Dates,
+    Truths,
+    Texts,
 }
 
 /// Reads `from` (`.parquet`, or else CSV) and returns the text of a schema file.
@@ -114,19 +161,24 @@ pub fn infer(from: &Path, asked: &Inference) -> Result<String, InferError> {
     if names.len() < 2 {
         return Err(InferError::NoFeature);
     }
-    for name in [Some(&id), asked.label.as_ref()].into_iter().flatten() {
+    let named = asked.features.iter().flatten();
+    for name in [Some(&id), asked.label.as_ref()].into_iter().flatten().chain(named) {
         if !names.contains(name) {
             return Err(InferError::NoColumn(name.clone()));
         }
     }
     let most = asked.max_categories.unwrap_or(MAX_CATEGORIES).max(2);
+    let is_feature = |name: &String| {
+        let other = *name != id && asked.label.as_ref() != Some(name);
+        other && asked.features.as_ref().is_none_or(|features| features.contains(name))
+    };
     let (records, seen) = see(&mut *rows, &names, &id, most)?;
     if records == 0 {
         return Err(InferError::Empty);
     }
     let mut guess = Guess { records, most, out: String::new(), notes: String::new() };
     for (name, seen) in names.iter().zip(&seen) {
-        if *name != id && asked.label.as_ref() != Some(name) {
+        if is_feature(name) {
             guess.feature(name, seen)?;
         }
     }
@@ -195,12 +247,19 @@ struct Guess {
 
 impl Guess {
     fn feature(&mut self, name: &str, seen: &ColumnStatistics) -> Result<(), InferError> {
-        let numeric = seen.texts == 0 && seen.numbers > 0;
-        if !numeric && seen.distinct.len() > self.most {
+        let content = seen.content();
+        if content == ColumnContent::Texts && seen.distinct.len() > self.most {
             return Err(InferError::Categories(name.to_owned(), self.most));
         }
+        if seen.distinct.len() == 1 && seen.missing == 0 {
+            let _ =
+                writeln!(self.notes, "# {name}: all records have the same value. Leave it out.");
+        }
         let (min, max) = seen.range.unwrap_or((0.0, 0.0));
-        if numeric {
+        if let ColumnContent::Dates | ColumnContent::Truths = content {
+            return self.dates_or_truths(name, seen, content == ColumnContent::Dates);
+        }
+        if content == ColumnContent::Numbers {
             let whole = seen.decimals.step() == Some(1.0);
             let kind = match seen.distinct.len() {
                 2 if max > min => FeatureKind::Binary,
@@ -209,14 +268,9 @@ impl Guess {
             };
             let spec = FeatureSpec { kind, ..FeatureSpec::numeric(name, min, max) }
                 .with_step(seen.decimals.step());
-            let missing = (seen.missing > 0).then(|| spec.nearest(seen.sum / seen.numbers as f64));
+            let missing = (seen.missing > 0).then(|| mean_of(seen, &spec));
             if let Some(value) = missing {
-                let _ = writeln!(
-                    self.notes,
-                    "# {name}: {} of {} records have no value. They count as {value:?}, near the mean, and the\n\
-                     # feature `{name} is missing` tells them apart. Without the line `missing` such records are refused.",
-                    seen.missing, self.records
-                );
+                self.note_missing(name, seen.missing, &format!("{value:?}"));
             }
             let name = quoted(name);
             // `{:?}` keeps the point of an integer and every digit of other numbers.
@@ -255,6 +309,44 @@ impl Guess {
             categories.join(", ")
         );
         Ok(())
+    }
+}
+
+impl Guess {
+    /// Writes a column of dates, or of words for true and false.
+    fn dates_or_truths(
+        &mut self,
+        name: &str,
+        seen: &ColumnStatistics,
+        dates: bool,
+    ) -> Result<(), InferError> {
+        let day = |value: f64| date_text(value as i32).map_or_else(String::new, |day| quoted(&day));
+        let [yes, no] = seen.truths;
+        let (kind, value) = match (dates, seen.range) {
+            (true, Some((min, max))) => {
+                let mean = (seen.sum / seen.dates as f64).round();
+                let range = format!("kind = \"date\"\nmin = {}\nmax = {}\n", day(min), day(max));
+                (range, day(mean))
+            }
+            _ => ("kind = \"binary\"\n".to_owned(), u8::from(yes > no).to_string()),
+        };
+        let mut missing = String::new();
+        if seen.missing > 0 {
+            self.note_missing(name, seen.missing, &value);
+            missing = format!("missing = {value}\n");
+        }
+        let name = quoted(name);
+        self.out.push_str(&format!("[[features]]\nname = {name}\n{kind}{missing}\n"));
+        Ok(())
+    }
+
+    fn note_missing(&mut self, name: &str, missing: u64, value: &str) {
+        let _ = writeln!(
+            self.notes,
+            "# {name}: {missing} of {} records have no value. They count as {value}, near the mean, and the\n\
+             # feature `{name} is missing` tells them apart. Without the line `missing` such records are refused.",
+            self.records
+        );
     }
 }
 
@@ -358,6 +450,36 @@ mod tests {
             let error = infer(file.path(), &Inference::default()).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("Person"), "{error}");
         }
+    }
+
+    /// Dates and truth values are recognised, and a guess of some columns is of those alone.
+    #[test]
+    fn dates_and_truth_values_are_recognised() {
+        let dir = tempfile::tempdir().unwrap();
+        let (csv, schema) = (dir.path().join("x.csv"), dir.path().join("x.toml"));
+        let rows = "id,opened,staff,branch,same\n\
+                    a,2020-01-01,True,Paris,1\nb,2024-01-01,False,Y,1\nc,,no,N,1\n";
+        std::fs::write(&csv, rows).unwrap();
+        let text = infer(&csv, &Inference::default()).unwrap();
+        assert!(
+            text.contains("# opened: 1 of 3 records have no value. They count as \"2021-12-31\"")
+        );
+        assert!(text.contains("# same: all records have the same value. Leave it out."), "{text}");
+        std::fs::write(&schema, &text).unwrap();
+        let table = FeatureTable::from_csv(&schema, &csv).unwrap();
+        let names: Vec<_> = table.schema().features().iter().map(|f| f.name.as_str()).collect();
+        let numbers = ["opened", "opened is missing", "staff"];
+        let words = ["branch=N", "branch=Paris", "branch=Y", "same"];
+        assert_eq!(names, [&numbers[..], &words].concat());
+        let of = |record| table.block().matrix().column(record).iter().copied().collect::<Vec<_>>();
+        assert_eq!(of(1), [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+        assert_eq!(of(2)[1..3], [1.0, 0.0]);
+        let features = Some(vec!["staff".to_owned()]);
+        let text = infer(&csv, &Inference { features, ..Default::default() }).unwrap();
+        assert_eq!(FeatureSchema::from_toml(&text).unwrap().len(), 1);
+        let features = Some(vec!["stuff".to_owned()]);
+        let error = infer(&csv, &Inference { features, ..Default::default() }).unwrap_err();
+        assert!(error.to_string().contains("no column \"stuff\""), "{error}");
     }
 
     /// A guess has a rule for the values that are missing, and reads its own file.

@@ -206,7 +206,7 @@ fn checked(
         return Ok(blank.then(|| StoredValue::Text(String::new())));
     }
     match column.number {
-        true => cell.number().map(StoredValue::Real),
+        true => cell.truth().map_or_else(|| cell.number(), Ok).map(StoredValue::Real),
         false => cell.text().map(|text| StoredValue::Text(text.trim().to_owned())),
     }
     .map(Some)

@@ -41,6 +41,7 @@ pub use load::{LoadError, load_sqlite};
 pub use parquet_config::ParquetConfig;
 #[cfg(feature = "parquet")]
 pub use parquet_file::ParquetRows;
+pub use parquet_source::rows_of;
 #[cfg(feature = "parquet")]
 pub use parquet_store::ParquetStore;
 #[cfg(feature = "postgres")]

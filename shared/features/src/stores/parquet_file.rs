@@ -155,13 +155,20 @@ pub(crate) fn with_cell<R>(
     field_bytes: usize,
     take: impl FnOnce(Result<Cell<'_>, TableProblem>) -> R,
 ) -> R {
-    let decimal;
+    let (decimal, date);
     take(match field {
         Field::Str(value) => text_cell(value.as_bytes(), field_bytes),
         Field::Bytes(value) => text_cell(value.data(), field_bytes),
         Field::Decimal(_) => {
             decimal = shortest(&field.to_string());
             text_cell(decimal.as_bytes(), field_bytes)
+        }
+        Field::Date(_) | Field::TimestampMillis(_) | Field::TimestampMicros(_) => {
+            date = day_of(field).and_then(date_text).unwrap_or_default();
+            match date.is_empty() {
+                true => Err(TableProblem::NotADate),
+                false => Ok(Cell::Text(&date)),
+            }
         }
         Field::Null => Ok(Cell::Missing),
         Field::Bool(value) => Ok(Cell::Bool(*value)),
@@ -185,6 +192,18 @@ pub(crate) fn with_cell<R>(
         Field::Double(value) => Ok(Cell::Real(*value)),
         _ => Err(TableProblem::NotAValue),
     })
+}
+
+/// Returns the day of a date, or of a time in UTC, in days since 1970-01-01.
+fn day_of(field: &Field) -> Option<i32> {
+    const DAY_MS: i64 = 86_400_000;
+    let day = match *field {
+        Field::Date(day) => i64::from(day),
+        Field::TimestampMillis(at) => at.div_euclid(DAY_MS),
+        Field::TimestampMicros(at) => at.div_euclid(1000 * DAY_MS),
+        _ => return None,
+    };
+    i32::try_from(day).ok()
 }
 
 /// Returns a decimal number in its shortest form, as other numbers are written: `1001` for `1001.`,

@@ -10,11 +10,12 @@ use vfl_core::data::{CsvRows, Limits, RawRows, TableError};
 use crate::features::RemoteStore;
 use crate::stores::{DataError, ParquetConfig};
 
-/// Opens the rows of a file, by its name: `.parquet`, or else CSV.
-pub(crate) fn rows_of(
-    file: &Path,
-    wanted: Option<&[String]>,
-) -> Result<Box<dyn RawRows>, TableError> {
+/// Opens the rows of a file, by its name: `.parquet`, or else CSV. `wanted` names the columns that a
+/// Parquet file is read for; `None`: all.
+///
+/// # Errors
+/// [`TableError`] names the file.
+pub fn rows_of(file: &Path, wanted: Option<&[String]>) -> Result<Box<dyn RawRows>, TableError> {
     let limits = Limits { file_bytes: u64::MAX, records: usize::MAX, ..Limits::default() };
     match file.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet")) {
         true => parquet_rows(file, wanted, &limits),

@@ -121,6 +121,13 @@ impl PostgresStore {
                 (true, "N") if kind == "oid" => format!("{name}::int8::float8"),
                 (true, "N") => format!("{name}::float8"),
                 (true, "B") => format!("{name}::int::float8"),
+                // A time counts as its day, in UTC.
+                (false, "D") if kind == "timestamptz" => {
+                    format!("to_char({name} AT TIME ZONE 'UTC', 'YYYY-MM-DD')")
+                }
+                (false, "D") if matches!(kind.as_str(), "date" | "timestamp") => {
+                    format!("to_char({name}, 'YYYY-MM-DD')")
+                }
                 (true, "S") | (false, "N" | "B" | "S" | "E") => format!("{name}::text"),
                 _ => {
                     return Err(fail(format!(

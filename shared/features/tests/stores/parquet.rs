@@ -282,7 +282,7 @@ fn ids_of_all_types_have_one_form() {
             assert_eq!(read(column, memory).unwrap(), ids, "{column}, in memory: {memory}");
         }
         for (column, says) in
-            [("nan", "not finite"), ("raw", "not UTF-8"), ("date", "neither a number nor text")]
+            [("nan", "not finite"), ("raw", "not UTF-8"), ("date", "not a number")]
         {
             let error = read(column, memory).unwrap_err();
             assert!(error.contains(says) && error.contains(column), "{error}");

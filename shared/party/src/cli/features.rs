@@ -52,8 +52,12 @@ impl SchemaArgs {
     /// [`CliError`] that names the file or the column.
     pub fn run(self) -> Result<(), CliError> {
         let SchemaCommand::Infer(args) = self.command;
-        let asked =
-            Inference { id: args.id, label: args.label, max_categories: Some(args.max_categories) };
+        let asked = Inference {
+            id: args.id,
+            label: args.label,
+            max_categories: Some(args.max_categories),
+            features: None,
+        };
         let text = infer(&args.from, &asked).map_err(CliError::input)?;
         let Some(out) = args.out else {
             return std::io::stdout().write_all(text.as_bytes()).map_err(CliError::failed);

@@ -103,7 +103,8 @@ impl Cursor {
     }
 }
 
-/// Returns true if the values of a column can be cells: numbers, text or Booleans, one per row.
+/// Returns true if the values of a column can be cells: numbers, text, dates or Booleans, one per
+/// row.
 pub(crate) fn is_readable(kind: &ColumnDescriptor) -> bool {
     use ConvertedType as C;
     kind.max_rep_level() == 0
@@ -120,10 +121,17 @@ pub(crate) fn is_readable(kind: &ColumnDescriptor) -> bool {
                     | C::UINT_16
                     | C::UINT_32
                     | C::DECIMAL
+                    | C::DATE
             ),
-            Physical::INT64 => {
-                matches!(kind.converted_type(), C::NONE | C::INT_64 | C::UINT_64 | C::DECIMAL)
-            }
+            Physical::INT64 => matches!(
+                kind.converted_type(),
+                C::NONE
+                    | C::INT_64
+                    | C::UINT_64
+                    | C::DECIMAL
+                    | C::TIMESTAMP_MILLIS
+                    | C::TIMESTAMP_MICROS
+            ),
             Physical::INT96 => false,
             Physical::BYTE_ARRAY => is_text(kind) || kind.converted_type() == C::DECIMAL,
             Physical::FIXED_LEN_BYTE_ARRAY => matches!(kind.converted_type(), C::NONE | C::DECIMAL),

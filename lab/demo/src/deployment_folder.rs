@@ -1,0 +1,300 @@
+//! A folder with what each party needs to serve a model of the caller's own tables: a configuration,
+//! certificates, and its own data, in a folder of its own.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use vfl_auditor::recommend::coordinator_config;
+use vfl_core::data::schema::FeatureSchema;
+use vfl_core::data::table::FeatureStore;
+use vfl_core::model::TrainingValues;
+use vfl_core::types::RecordIds;
+use vfl_datasets::Dataset;
+use vfl_defense::Policy;
+use vfl_features::stores::rows_of;
+use vfl_state::files::{make_private_dir, write_atomic};
+use vfl_studies::{PartyData, TableSpec};
+use vfl_testbed::certs;
+
+const COORDINATOR: &str = "coordinator";
+const ACTIVE: &str = "active";
+const AUDITOR: &str = "auditor";
+
+/// The content of a deployment folder.
+pub struct DeploymentFolder<'a> {
+    /// The tables.
+    pub tables: &'a TableSpec,
+    /// The tables' content, the active party's first.
+    pub parties: &'a [PartyData],
+    /// The joined data, of which the folder gets the ids of the training and the test records.
+    pub dataset: &'a Dataset,
+    /// The training of the model.
+    pub training: &'a TrainingValues,
+    /// The policy that the coordinator is to apply.
+    pub policy: &'a Policy,
+    /// Host names or addresses of parties, by their names. A party that is not named has its name as
+    /// its host name.
+    pub hosts: BTreeMap<String, String>,
+}
+
+impl DeploymentFolder<'_> {
+    /// Checks that a folder can be written: it must not exist, and hosts must be of parties.
+    ///
+    /// # Errors
+    /// The problem.
+    pub fn check(
+        folder: &Path,
+        parties: &[PartyData],
+        hosts: &BTreeMap<String, String>,
+    ) -> anyhow::Result<()> {
+        ensure!(
+            !folder.exists(),
+            "{} exists and is not overwritten: name another folder with --deployment",
+            folder.display()
+        );
+        let mut names = vec![COORDINATOR, ACTIVE];
+        names.extend(parties.iter().filter_map(|of| Some(of.name.as_ref()?.as_str())));
+        match hosts.keys().find(|host| !names.contains(&host.as_str())) {
+            Some(unknown) => bail!("--host {unknown}: the parties are {}", names.join(", ")),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the folder, all of it or nothing. Only its owner can read it.
+    ///
+    /// # Errors
+    /// An error that names the file.
+    pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        Self::check(folder, self.parties, &self.hosts)?;
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        make_private_dir(parent)?;
+        // A directory of this kind is its owner's alone.
+        let partial = tempfile::Builder::new().prefix(".deployment-").tempdir_in(parent)?;
+        self.fill(partial.path())?;
+        let made = partial.keep();
+        let moved = std::fs::rename(&made, folder);
+        moved.with_context(|| format!("cannot move {} to {}", made.display(), folder.display()))
+    }
+
+    fn fill(&self, root: &Path) -> anyhow::Result<()> {
+        self.certificates(root)?;
+        let put = |path: PathBuf, text: &str| {
+            let written = write_atomic(&path, text.as_bytes(), true);
+            written.with_context(|| format!("cannot write {}", path.display()))
+        };
+        for (at, party) in self.parties.iter().enumerate() {
+            let name = party.name.as_ref().map_or(ACTIVE, |name| name.as_str());
+            let data = root.join(name).join("data");
+            make_private_dir(&data)?;
+            let file = self.tables.files.get(at).or(self.tables.files.first());
+            let file = file.context("no table is named")?;
+            put(data.join(format!("{name}.csv")), &rows(file, party.table.schema())?)?;
+            put(data.join(format!("{name}.schema.toml")), &party.schema_text)?;
+        }
+        let ids = |records: &[usize]| lines(&self.dataset.ids().select(records));
+        let split = self.dataset.split();
+        put(root.join(ACTIVE).join("data/train.ids"), &ids(&split.train))?;
+        put(root.join(ACTIVE).join("data/test.ids"), &ids(&split.test))?;
+        put(root.join(AUDITOR).join("data/test.ids"), &ids(&split.test))?;
+        put(root.join(COORDINATOR).join("coordinator.toml"), &self.coordinator()?)?;
+        put(root.join(ACTIVE).join("active.toml"), &self.active())?;
+        put(root.join(AUDITOR).join("audit.toml"), &self.audit()?)?;
+        for name in self.passive() {
+            put(root.join(name).join(format!("{name}.toml")), &self.passive_config(name))?;
+        }
+        put(root.join("README.md"), &self.readme())
+    }
+
+    /// Makes the certificates, and gives each party its own key and no other.
+    fn certificates(&self, root: &Path) -> anyhow::Result<()> {
+        let mut parties = vec![
+            format!("coordinator/{COORDINATOR}"),
+            format!("active-party/{ACTIVE}"),
+            format!("auditor/{AUDITOR}"),
+        ];
+        parties.extend(self.passive().map(|name| format!("passive-party/{name}")));
+        let authority = root.join("authority");
+        make_private_dir(&authority)?;
+        certs::write(&authority, "cloison.local", 365, &parties)?;
+        let passive = self.passive().map(str::to_owned);
+        let own = [COORDINATOR, ACTIVE, AUDITOR].map(str::to_owned);
+        for name in own.into_iter().chain(passive) {
+            let tls = root.join(&name).join("tls");
+            make_private_dir(&root.join(&name))?;
+            make_private_dir(&tls)?;
+            for file in [format!("{name}.pem"), format!("{name}.key")] {
+                std::fs::rename(authority.join(&file), tls.join(&file))?;
+            }
+            std::fs::copy(authority.join("ca.pem"), tls.join("ca.pem"))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the names of the passive parties.
+    fn passive(&self) -> impl Iterator<Item = &str> {
+        self.parties.iter().filter_map(|of| Some(of.name.as_ref()?.as_str()))
+    }
+
+    /// Returns the address of a party. Every passive party has a port of its own, so that several
+    /// parties may share a host.
+    fn address(&self, name: &str) -> String {
+        let host = self.hosts.get(name).map_or(name, String::as_str);
+        format!("{host}:{}", self.port(name))
+    }
+
+    fn port(&self, name: &str) -> usize {
+        match (name, self.passive().position(|passive| passive == name)) {
+            (COORDINATOR, _) => 7100,
+            (_, None) => 7102,
+            (_, Some(0)) => 7101,
+            (_, Some(at)) => 7102 + at,
+        }
+    }
+
+    /// Returns the beginning of a service's configuration.
+    fn head(&self, name: &str, what: &str) -> String {
+        let port = self.port(name);
+        format!(
+            "# {what} Relative paths start at the working directory: start it in this folder.\n\
+             listen = \"0.0.0.0:{port}\"\nstate_dir = \"state\"\n\n{}",
+            tls(name)
+        )
+    }
+
+    fn passive_parties(&self) -> String {
+        let one = |name: &str| {
+            let address = self.address(name);
+            format!("[[passive_parties]]\nname = \"{name}\"\naddress = \"{address}\"\n\n")
+        };
+        self.passive().map(one).collect()
+    }
+
+    fn coordinator(&self) -> anyhow::Result<String> {
+        let head = self.head(COORDINATOR, "The coordinator.");
+        let policy = coordinator_config(self.policy)?;
+        Ok(format!(
+            "{}{}[training]\nallowed = true\n\n[audit]\nallowed = true\n\n# The policy: {}.\n{policy}",
+            head.replace("state_dir", &format!("active_party = \"{ACTIVE}\"\nstate_dir")),
+            self.passive_parties(),
+            self.policy
+        ))
+    }
+
+    fn active(&self) -> String {
+        let TrainingValues { epochs, l2, validation_share, patience, seed, .. } = self.training;
+        let coordinator = self.address(COORDINATOR);
+        format!(
+            "{}[data]\ncsv = \"data/{ACTIVE}.csv\"\nschema = \"data/{ACTIVE}.schema.toml\"\n\n\
+             [coordinator]\nname = \"{COORDINATOR}\"\naddress = \"{coordinator}\"\n\n{}\
+             [audit]\nallowed = true\n\n\
+             # On secret shares: nobody sees another's features, labels, scores or parameters.\n\
+             [training]\ntrain_ids = \"data/train.ids\"\nepochs = {epochs}\nl2 = {l2:?}\n\
+             validation_share = {validation_share:?}\npatience = {patience}\nseed = {seed}\n\n\
+             [client]\naddress = \"127.0.0.1:{}\"\n",
+            self.head(ACTIVE, "The active party."),
+            self.passive_parties(),
+            self.port(ACTIVE)
+        )
+    }
+
+    fn passive_config(&self, name: &str) -> String {
+        let records = self.dataset.split().train.len();
+        let fewest = match records < 1000 {
+            true => format!("min_records = {records}\n"),
+            false => String::new(),
+        };
+        let computing = self.passive().next().filter(|first| *first != name);
+        let computing = computing.map_or_else(String::new, |first| {
+            format!("# Shares of this party's features go to the active party, the coordinator and:\ncomputing_party = \"{first}\"\n")
+        });
+        format!(
+            "{}[data]\ncsv = \"data/{name}.csv\"\nschema = \"data/{name}.schema.toml\"\n\n\
+             # The active party learns nothing of this party's parameters.\n\
+             [release]\nto_active_party = \"nothing\"\n\n\
+             # Consent to trainings on secret shares alone.\n\
+             [training]\nallowed = true\nactive_party = \"{ACTIVE}\"\nmax_classes = {}\n{fewest}{computing}\n\
+             # Audits get figures with noise, within a budget of each record.\n[audit]\nallowed = true\n",
+            self.head(name, "A passive party."),
+            self.dataset.class_names().len()
+        )
+    }
+
+    fn audit(&self) -> anyhow::Result<String> {
+        let defense = coordinator_config(self.policy)?.replace("[[defense]]", "[[defenses]]");
+        let (coordinator, active) = (self.address(COORDINATOR), self.address(ACTIVE));
+        Ok(format!(
+            "# An audit of the deployment: cloison audit --config audit.toml --out out\n\
+             ids = \"data/test.ids\"\nseed = 7\n\
+             attacks = [\"half\", \"gradient_inversion\", \"agnostic\"]\n\n{}\
+             [coordinator]\nname = \"{COORDINATOR}\"\naddress = \"{coordinator}\"\n\n\
+             [active_party]\nname = \"{ACTIVE}\"\naddress = \"{active}\"\n\n{}{defense}",
+            tls(AUDITOR),
+            self.passive_parties()
+        ))
+    }
+
+    fn readme(&self) -> String {
+        let mut text = String::from(
+            "# A deployment\n\nOne folder for each party. Give each its own folder and no other; keep `authority/` (the key that signs \
+             certificates) to yourself.\n\nBefore you do: the schemas are public. Where they were guessed, their ranges are extremes of \
+             the data: replace them by ranges that are known without the data.\n\nOn each machine, in the party's folder:\n\n```console\n",
+        );
+        let _ = writeln!(text, "coordinator serve --config coordinator.toml");
+        for name in self.passive() {
+            let _ = writeln!(text, "passive-party serve --config {name}.toml");
+        }
+        let _ = writeln!(text, "active-party serve --config active.toml\n```\n");
+        text.push_str(
+            "Then, in the active party's folder, train on secret shares and ask for predictions:\n\n```console\n\
+             active-party train --config active.toml\n\
+             active-party predict --config active.toml --ids data/test.ids --out scores.csv\n```\n\n\
+             `check --config FILE` of each program says what is wrong with a configuration.\n\n| party | address |\n|---|---|\n",
+        );
+        for name in [COORDINATOR, ACTIVE].into_iter().chain(self.passive()) {
+            let _ = writeln!(text, "| {name} | {} |", self.address(name));
+        }
+        text
+    }
+}
+
+fn tls(name: &str) -> String {
+    format!(
+        "[tls]\nca = \"tls/ca.pem\"\ncertificate = \"tls/{name}.pem\"\nkey = \"tls/{name}.key\"\n\n"
+    )
+}
+
+fn lines(ids: &RecordIds) -> String {
+    ids.iter().map(|id| format!("{id}\n")).collect()
+}
+
+/// Returns the columns of a file that a schema declares, as CSV: the values as they are.
+fn rows(file: &Path, schema: &FeatureSchema) -> anyhow::Result<String> {
+    let mut rows = rows_of(file, None)?;
+    let names = rows.names().to_vec();
+    let wanted: Vec<Option<usize>> = schema
+        .source_columns()
+        .iter()
+        .map(|column| names.iter().position(|name| *name == column.name))
+        .collect();
+    let place = |at: usize| wanted.iter().position(|column| *column == Some(at));
+    let mut out = csv::Writer::from_writer(Vec::new());
+    out.write_record(schema.source_columns().iter().map(|column| column.name.as_str()))?;
+    let mut record = vec![String::new(); wanted.len()];
+    loop {
+        record.iter_mut().for_each(String::clear);
+        let row = rows.next_row(&mut |at, cell| {
+            if let Some(place) = place(at).filter(|_| !cell.is_missing(false)) {
+                record[place] = cell.text()?.into_owned();
+            }
+            Ok(())
+        })?;
+        if row.is_none() {
+            break;
+        }
+        out.write_record(&record)?;
+    }
+    Ok(String::from_utf8(out.into_inner()?)?)
+}

@@ -1,0 +1,267 @@
+//! The command `cloison try`.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use vfl_core::data::schema::FeatureSchema;
+use vfl_core::data::table::FeatureStore;
+use vfl_defense::{DefenseConfig, Policy};
+use vfl_demo::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DeploymentFolder};
+use vfl_present::ColumnKind::{Name, Right, Text};
+use vfl_present::progress::say;
+use vfl_present::{Frame, Table};
+use vfl_server::cli::CliError;
+use vfl_studies::PartyData;
+
+use super::data::DataArgs;
+use super::deliver::OutputArgs;
+use super::demo::DemoArgs;
+use super::model::ModelArgs;
+use super::recommend::recommend_for;
+use super::tables::{ColumnArgs, TableArgs};
+use super::thresholds::ThresholdArgs;
+
+/// The arguments of `cloison try`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  cloison try credit.csv --label default --passive income,employer,debt_ratio
+  cloison try credit.parquet --id customer --label default --passive income,debt_ratio --leave-out phone
+  cloison try active.csv passive-1.csv --label default                one table of each party, joined by id
+  cloison try credit.csv --label default --passive income --max-added-risk 0.1 --hidden 16
+
+Guesses and shows the schema (kinds, ranges, steps, dates, missing values), starts all parties over loopback sockets, trains on \
+secret shares, attacks the test records behind each policy, and writes the report. Then it searches for the defense that adds at most \
+--max-added-risk (0.1 unless given) at the loss of accuracy that you allow, and writes a folder for each party of a deployment: configuration, certificates and its own data. \
+To correct a schema, take the one of that folder, put it beside the table as NAME.schema.toml, and run again. \
+`cloison demo --table` has more options; the studies (transcript, membership, labels, properties, screen) take --table too.")]
+pub struct TryArgs {
+    /// A table, CSV or Parquet, of which --passive names the data provider's columns. Several: the
+    /// active party's with the label first, then one of each passive party.
+    #[arg(value_name = "TABLE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Test records to attack, at least 100.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS)]
+    records: usize,
+    /// Test records that a further adversary knows with all their features.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_KNOWN_RECORDS)]
+    known_records: usize,
+    /// Epochs of training at most.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_EPOCHS)]
+    epochs: u32,
+    /// A policy to audit, as `rounding (decimals = 2)`; may be repeated. Default: none, rounding to
+    /// 2 decimals, class_label.
+    #[arg(long = "policy", value_name = "POLICY")]
+    policies: Vec<String>,
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
+    /// The largest loss of accuracy that the recommended defense may cause, from 0 to 1: 0.02 stands
+    /// for two points.
+    #[arg(long, value_name = "L", default_value_t = 0.02)]
+    max_accuracy_loss: f64,
+    /// Leave out the search for a defense. The deployment then has the first policy.
+    #[arg(long)]
+    no_recommend: bool,
+    /// Folder of the deployment, which must not exist. Default: OUT/deployment.
+    #[arg(long, value_name = "DIR")]
+    deployment: Option<PathBuf>,
+    /// The host name or address of a party of the deployment, as passive-1=10.0.0.7; may be
+    /// repeated. Default: each party's name.
+    #[arg(long = "host", value_name = "PARTY=HOST", value_parser = host)]
+    hosts: Vec<(String, String)>,
+    /// Seed of everything random.
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    seed: u64,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn host(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((party, host)) if !party.is_empty() && is_host(host) => {
+            Ok((party.to_owned(), host.to_owned()))
+        }
+        _ => Err("write PARTY=HOST, without a port, as passive-1=10.0.0.7".into()),
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_[:]".contains(c);
+    let ports = host.contains(':') && !host.starts_with('[');
+    !host.is_empty() && host.chars().all(allowed) && !ports
+}
+
+impl TryArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let input = |e: anyhow::Error| CliError::Input(format!("{e:#}"));
+        let tables = self.columns.spec(&self.files, self.seed);
+        let parties = tables.parties().map_err(input)?;
+        let folder = self.deployment.clone();
+        let folder = folder.unwrap_or_else(|| self.output.folder().join("deployment"));
+        let hosts: BTreeMap<String, String> = self.hosts.iter().cloned().collect();
+        DeploymentFolder::check(&folder, &parties, &hosts).map_err(input)?;
+        show(&parties);
+        let demo = self.demo();
+        let plan = demo.plan()?;
+        let dataset = self.columns.spec(&self.files, self.seed).load().map_err(input)?;
+        let delivered = demo.run().await;
+        // A threshold that is not met is told at the end.
+        if let Err(CliError::Input(_) | CliError::Failed(_)) = &delivered {
+            return delivered;
+        }
+        let first = plan.policies.first().cloned().unwrap_or_default();
+        let policy = match self.no_recommend {
+            true => first,
+            false => self.recommended(first).await?,
+        };
+        let training = plan.training.values();
+        DeploymentFolder {
+            tables: &tables,
+            parties: &parties,
+            dataset: &dataset,
+            training,
+            policy: &policy,
+            hosts,
+        }
+        .write(&folder)
+        .map_err(|e| CliError::Failed(format!("{e:#}")))?;
+        say(&format!(
+            "deployment with the policy {policy}: {}",
+            folder.join("README.md").display()
+        ));
+        delivered
+    }
+
+    /// Returns the demonstration on these tables.
+    fn demo(&self) -> DemoArgs {
+        let tables = TableArgs { tables: self.files.clone(), columns: self.columns.clone() };
+        let data = DataArgs { seed: self.seed, tables, ..DataArgs::default() };
+        let mut demo = DemoArgs::of(data, self.records, self.known_records, self.epochs);
+        demo.model = self.model.clone();
+        demo.policies = self.policies.clone();
+        demo.thresholds = self.thresholds;
+        demo.no_sweep = true;
+        demo.output = self.output.clone();
+        demo
+    }
+
+    /// Searches for the defense that adds little, and returns it; the label alone if there is none.
+    async fn recommended(&self, first: Policy) -> Result<Policy, CliError> {
+        let found = recommend_for(&self.demo(), self.thresholds, self.max_accuracy_loss).await?;
+        let Some(found) = found else { return Ok(first) };
+        // A reader that stops early (`| head`) is not a failure.
+        let _ = write!(std::io::stdout(), "\n{}", found.text());
+        if let Some(trial) = found.recommended() {
+            return Ok(trial.policy.clone());
+        }
+        say(
+            "no defense meets the demand at this loss of accuracy: the deployment releases labels alone",
+        );
+        Ok(Policy::of(DefenseConfig::ClassLabel { softening: 0.0 }))
+    }
+}
+
+/// Prints the schemas of the parties.
+fn show(parties: &[PartyData]) {
+    let mut rows: Vec<[String; 4]> = Vec::new();
+    for party in parties {
+        let owner = party.name.as_ref().map_or("active", |name| name.as_str());
+        rows.extend(
+            columns(party.table.schema())
+                .map(|[name, kind, values]| [name, owner.to_owned(), kind, values]),
+        );
+        let (records, schema) = (party.table.len(), party.table.schema());
+        let label = schema.label().map_or_else(String::new, |label| {
+            format!(", label {} ({})", label.column, label.classes.join(", "))
+        });
+        let source = party.schema_file.as_ref().map_or_else(
+            || "schema guessed".to_owned(),
+            |file| format!("schema of {}", file.display()),
+        );
+        say(&format!("{owner}: {records} records by {}{label}; {source}", schema.id_column()));
+        let notes = party.schema_text.lines().filter_map(|line| line.strip_prefix("# "));
+        notes.filter(|line| line.contains(": all records have")).for_each(say);
+    }
+    let column = |at: usize| rows.iter().map(move |row| row[at].clone());
+    let table = Table::new()
+        .column("feature", Name, column(0))
+        .column("party", Text, column(1))
+        .column("kind", Text, column(2))
+        .column("values", Right, column(3));
+    let text = table.text(Frame::None, Some(120), std::io::stderr().is_terminal());
+    // Like progress: standard output is for results.
+    let _ = writeln!(std::io::stderr(), "\n{}\n", text.trim_end());
+}
+
+/// Returns name, kind and values of each column of a schema.
+fn columns(schema: &FeatureSchema) -> impl Iterator<Item = [String; 3]> {
+    let mut columns: Vec<[String; 3]> = Vec::new();
+    let mut group: Option<(&str, usize)> = None;
+    for (feature, encoding) in schema.features().iter().zip(schema.encodings()) {
+        let of = feature.group.as_deref();
+        if let (Some(name), Some((open, count))) = (of, group.as_mut())
+            && name == *open
+        {
+            *count += 1;
+            let count = *count;
+            if let Some([.., values]) = columns.last_mut() {
+                *values = format!("{count} categories");
+            }
+            continue;
+        }
+        group = of.map(|name| (name, 1));
+        let kind = if of.is_some() { "categorical".into() } else { feature.kind.to_string() };
+        let step = feature.step.map_or_else(String::new, |step| format!(", step {step}"));
+        let name = of.unwrap_or(&feature.name).to_owned();
+        columns.push([name, kind, format!("{encoding}{step}")]);
+    }
+    columns.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn hosts_are_names_without_ports() {
+        for (text, expected) in [
+            ("passive-1=10.0.0.7", Some("10.0.0.7")),
+            ("coordinator=[fd00::1]", Some("[fd00::1]")),
+            ("active=db.example", Some("db.example")),
+            ("active=db.example:7102", None),
+            ("active", None),
+            ("=x", None),
+            ("active=", None),
+            ("active=x\"y", None),
+        ] {
+            assert_eq!(host(text).ok().map(|(_, host)| host).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_schema_is_shown_column_by_column() {
+        let schema = FeatureSchema::from_toml(
+            "id = \"id\"\n[[features]]\nname = \"age\"\nkind = \"numeric\"\nmin = 18\nmax = 90\nstep = 1\n\
+             [[features]]\nname = \"job\"\nkind = \"categorical\"\ncategories = [\"a\", \"b\", \"c\"]\n\
+             [[features]]\nname = \"sex\"\nkind = \"categorical\"\ncategories = [\"f\", \"m\"]\n\
+             [[features]]\nname = \"opened\"\nkind = \"date\"\nmin = \"2020-01-01\"\nmax = \"2021-01-01\"\n",
+        )
+        .unwrap();
+        let shown: Vec<_> = columns(&schema).map(|column| column.join("|")).collect();
+        let expected = [
+            "age|numeric|18 to 90, step 1",
+            "job|categorical|3 categories",
+            "sex|categorical|2 categories",
+            "opened|numeric|days from 2020-01-01 to 2021-01-01, step 1",
+        ];
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,209 @@
+//! The caller's own tables: one, whose columns are divided between the parties, or one of each
+//! party.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use vfl_core::data::schema::FeatureSchema;
+use vfl_core::data::table::FeatureTable;
+use vfl_core::data::{ColumnRole, Limits, read_schema};
+use vfl_core::types::PartyName;
+use vfl_datasets::{Dataset, PartyTables, passive_names};
+use vfl_features::read_ids;
+use vfl_features::stores::{Inference, infer, rows_of};
+
+/// Tables, CSV or Parquet, with the parties that hold their columns.
+///
+/// A file `NAME.schema.toml` beside `NAME.csv` is its schema. Without one the schema is guessed from
+/// the values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableSpec {
+    /// One file with the columns of all parties; or the active party's, then a file of each passive
+    /// party.
+    pub files: Vec<PathBuf>,
+    /// The column of the record ids; `None`: the first.
+    pub id: Option<String>,
+    /// The column of the labels; `None`: that of the schema file.
+    pub label: Option<String>,
+    /// Of one file: the columns of each passive party. The active party has the others.
+    pub passive: Vec<Vec<String>>,
+    /// Columns that no party has.
+    pub left_out: Vec<String>,
+    /// A file with the ids of the test records; `None`: they are drawn.
+    pub test_ids: Option<PathBuf>,
+    /// The seed of the split into training and test records.
+    pub seed: u64,
+}
+
+/// The table of a party, and its schema as text.
+#[derive(Debug)]
+pub struct PartyData {
+    /// The party's name; `None`: the active party.
+    pub name: Option<PartyName>,
+    /// The schema file's text.
+    pub schema_text: String,
+    /// The file that the schema was read from; `None`: it was guessed.
+    pub schema_file: Option<PathBuf>,
+    /// The table.
+    pub table: FeatureTable,
+}
+
+impl TableSpec {
+    /// Returns the name of the data: that of the first file, without its extension.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let stem = self.files.first().and_then(|file| file.file_stem());
+        stem.map_or_else(|| "table".into(), |stem| stem.to_string_lossy().into_owned())
+    }
+
+    /// Loads the tables and joins them by record id.
+    ///
+    /// # Errors
+    /// An error that names the file and the column.
+    pub fn load(&self) -> anyhow::Result<Dataset> {
+        self.join(self.parties()?)
+    }
+
+    /// Joins the tables of the parties by record id.
+    ///
+    /// # Errors
+    /// If they have no record in common, or the ids of the test records cannot be read.
+    pub fn join(&self, parties: Vec<PartyData>) -> anyhow::Result<Dataset> {
+        let mut tables = parties.into_iter();
+        let active = tables.next().context("no table is named")?.table;
+        let passive = tables.filter_map(|of| of.name.map(|name| (name, of.table))).collect();
+        let test = self.test_ids.as_deref().map(read_ids).transpose()?;
+        let tables = PartyTables { active, passive };
+        Ok(Dataset::join(&self.name(), &tables, test.as_ref(), self.seed)?)
+    }
+
+    /// Reads the table of each party, the active party's first.
+    ///
+    /// # Errors
+    /// An error that names the file and the column.
+    pub fn parties(&self) -> anyhow::Result<Vec<PartyData>> {
+        match self.files.as_slice() {
+            [] => bail!("no table is named"),
+            [file] => self.divided(file),
+            [active, passive @ ..] => {
+                ensure!(
+                    self.passive.is_empty(),
+                    "--passive divides the columns of one table: of several tables, the first is the active party's, and each other one a passive party's"
+                );
+                let names = names_of(passive)?;
+                let mut parties = vec![self.whole(active, None)?];
+                for (file, name) in passive.iter().zip(names) {
+                    parties.push(self.whole(file, Some(name))?);
+                }
+                Ok(parties)
+            }
+        }
+    }
+
+    /// Reads a party's own file.
+    fn whole(&self, file: &Path, name: Option<PartyName>) -> anyhow::Result<PartyData> {
+        let schema = schema_beside(file);
+        let text = match &schema {
+            Some(schema) => read_text(schema)?,
+            None => {
+                let label = self.label.clone().filter(|_| name.is_none());
+                self.guess(file, label, None)?
+            }
+        };
+        read(file, name, text, schema)
+    }
+
+    /// Divides the columns of one file between the parties.
+    fn divided(&self, file: &Path) -> anyhow::Result<Vec<PartyData>> {
+        ensure!(
+            !self.passive.is_empty(),
+            "say which columns of {} the data provider holds: --passive COLUMN,…, once for each passive party",
+            file.display()
+        );
+        let beside = schema_beside(file);
+        let whole = beside.as_deref().map(read_schema).transpose()?;
+        let (id, label, columns) = match &whole {
+            Some(schema) => {
+                let label = schema.label().map(|label| label.column.clone());
+                let columns = schema.source_columns().into_iter();
+                let columns = columns
+                    .filter(|column| matches!(column.target, ColumnRole::Column(_)))
+                    .map(|column| column.name);
+                (schema.id_column().to_owned(), label, columns.collect::<Vec<_>>())
+            }
+            None => {
+                let names = rows_of(file, None)?.names().to_vec();
+                let first = names.first().cloned().context("the table has no column")?;
+                (self.id.clone().unwrap_or(first), self.label.clone(), names)
+            }
+        };
+        let label = label.with_context(|| {
+            format!("say which column of {} is the label: --label COLUMN", file.display())
+        })?;
+        let mut taken: Vec<&String> = Vec::new();
+        for name in self.passive.iter().flatten().chain(&self.left_out) {
+            ensure!(columns.contains(name), "{} has no column {name:?}", file.display());
+            ensure!(!taken.contains(&name), "column {name:?} is named twice");
+            ensure!(*name != id && *name != label, "column {name:?} is the id or the label");
+            taken.push(name);
+        }
+        let active = columns.iter().filter(|c| !taken.contains(c) && **c != id && **c != label);
+        let of_party = |name: Option<PartyName>, held: Vec<String>| {
+            let label = name.is_none().then(|| label.clone());
+            let text = match &whole {
+                Some(schema) => schema.of_columns(&held, label.is_some()).to_toml()?,
+                None => self.guess(file, label, Some(held))?,
+            };
+            read(file, name, text, beside.clone())
+        };
+        let mut parties = vec![of_party(None, active.cloned().collect())?];
+        for (name, held) in passive_names(self.passive.len())?.into_iter().zip(&self.passive) {
+            parties.push(of_party(Some(name), held.clone())?);
+        }
+        Ok(parties)
+    }
+
+    /// Guesses the schema of a file, of some of its columns or of all.
+    fn guess(
+        &self,
+        file: &Path,
+        label: Option<String>,
+        columns: Option<Vec<String>>,
+    ) -> anyhow::Result<String> {
+        let asked =
+            Inference { id: self.id.clone(), label, features: columns, max_categories: None };
+        infer(file, &asked).with_context(|| format!("{}", file.display()))
+    }
+}
+
+/// Returns the names of passive parties: those of their files where these are names, and
+/// `passive-1` and so on otherwise.
+fn names_of(files: &[PathBuf]) -> anyhow::Result<Vec<PartyName>> {
+    let own = |file: &PathBuf| PartyName::new(file.file_stem()?.to_str()?).ok();
+    match files.iter().map(own).collect() {
+        Some(names) => Ok(names),
+        None => Ok(passive_names(files.len())?),
+    }
+}
+
+/// Returns the schema file beside a table, if there is one.
+fn schema_beside(file: &Path) -> Option<PathBuf> {
+    Some(file.with_extension("schema.toml")).filter(|schema| schema.is_file())
+}
+
+fn read_text(file: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+fn read(
+    file: &Path,
+    name: Option<PartyName>,
+    schema_text: String,
+    schema_file: Option<PathBuf>,
+) -> anyhow::Result<PartyData> {
+    let named = schema_file.as_deref().unwrap_or(file).display();
+    let schema = FeatureSchema::from_toml(&schema_text).with_context(|| format!("{named}"))?;
+    let mut rows = rows_of(file, None)?;
+    let table = FeatureTable::from_rows(schema, &mut *rows, &Limits::default())?;
+    Ok(PartyData { name, schema_text, schema_file, table })
+}
