@@ -6,7 +6,8 @@ use vfl_auditor::report::{Audit, Outcome, Report, Thresholds, render_table};
 use vfl_coordinator::training::check_residuals;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{
-    Combiner, ModelConfig, TrainingConfig, TrainingValues, cross_entropy, train_converged,
+    Combiner, ModelConfig, TrainingConfig, TrainingMode, TrainingValues, cross_entropy,
+    train_converged,
 };
 use vfl_core::types::Logits;
 use vfl_datasets as data;
@@ -16,14 +17,15 @@ use vfl_demo::scale::ScalePlan;
 use vfl_demo::{DemoPlan, Sharing, default_policies, every_policy, run, scale, share};
 use vfl_numerics::Lbfgs;
 use vfl_present::result_cache::{Shard, StoreUrl};
+use vfl_studies::{DataSpec, TableSpec};
 use vfl_testing as testing;
 use vfl_testing::data_set;
 use vfl_transform::TransformConfig;
 
 async fn demo(name: DatasetName, variant: Variant) -> Report {
-    let mut plan = plan(name, 500);
-    plan.data.variant = variant;
-    run(&plan).await.unwrap()
+    let mut data = DatasetSpec::new(name, None, 7);
+    data.variant = variant;
+    run(&DemoPlan { data: data.into(), ..plan(name, 500) }).await.unwrap()
 }
 
 fn plan(name: DatasetName, records: usize) -> DemoPlan {
@@ -39,7 +41,7 @@ fn plan(name: DatasetName, records: usize) -> DemoPlan {
         transform: TransformConfig::None {},
         training_transform: TransformConfig::None {},
         show_network: false,
-        data,
+        data: data.into(),
         first_column: 0,
         passive_features: None,
         passive_parties: 1,
@@ -408,4 +410,36 @@ async fn perceptrons_are_as_accurate_as_the_papers() {
         assert!(risk.low.unwrap() > 0.2, "{attack}: {risk:?}");
         assert!(report.notes.iter().any(|note| note.contains("`mlp`")), "{:?}", report.notes);
     }
+}
+
+/// The tables that a set is divided into, read back, give the audit of the set to the last digit.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_read_back_give_the_same_audit() {
+    let dir = tempfile::tempdir().unwrap();
+    let named = DatasetSpec::new(DatasetName::Satellite, None, 7);
+    let set = load(&named).unwrap();
+    let split = vfl_datasets::vertical_split(&set, 0, Some(12), 2).unwrap();
+    let files = vfl_datasets::partition::partition(&set, &split, dir.path(), 7).unwrap();
+    let tables = TableSpec {
+        files: std::iter::once(&files.active)
+            .chain(files.passive.iter().map(|(_, of)| of))
+            .map(|of| of.csv.clone())
+            .collect(),
+        id: None,
+        label: None,
+        passive: Vec::new(),
+        left_out: Vec::new(),
+        test_ids: Some(files.test),
+        seed: 7,
+    };
+    let mut base = DemoPlan { known_records: 200, ..plan(DatasetName::Satellite, 300) };
+    let mut values = base.training.values().clone();
+    (values.mode, values.epochs) = (TrainingMode::Plain, 10);
+    base.training = values.try_into().unwrap();
+    let of_set = DemoPlan { passive_features: Some(12), passive_parties: 2, ..base.clone() };
+    let of_tables = DemoPlan { data: DataSpec::Tables(tables), passive_parties: 2, ..base };
+    let (one, other) = (run(&of_set).await.unwrap(), run(&of_tables).await.unwrap());
+    assert_eq!(one.audits, other.audits);
+    assert_eq!(one.surfaces, other.surfaces);
+    assert!(other.command.contains("--table") && other.command.contains("--test-ids"));
 }

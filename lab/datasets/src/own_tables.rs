@@ -14,8 +14,9 @@ use super::split::{Part, SplitSpec};
 use super::variant::Variant;
 use super::vertical::{PassiveColumns, VerticalSplit};
 
-/// The test records that suffice for an audit, and the largest share of the records that they take.
-const TEST_RECORDS: f64 = 300.0;
+/// The test records that suffice for an audit and a search, and the largest share of the records
+/// that they take.
+const TEST_RECORDS: f64 = 1000.0;
 const MOST_TEST: f64 = 0.4;
 
 impl Dataset {
@@ -23,7 +24,7 @@ impl Dataset {
     /// [`divide`](super::partition::divide). Keeps the records that every party has, ordered by
     /// their ids, so that the order of the rows does not matter. The passive parties' columns come
     /// first, then the active party's. `test` lists the test records; without it a tenth of the
-    /// records is drawn, more of them if that is fewer than 300.
+    /// records is drawn, more of them if that is fewer than 1000.
     ///
     /// # Errors
     /// [`DataError`] if the active party has no labels, no record is in all tables, or none of
@@ -132,7 +133,7 @@ mod tests {
     use super::super::{DatasetName, DatasetSpec, load, vertical_split};
     use super::*;
 
-    /// What was divided and joined is what it was before.
+    /// A data set that was divided and joined is what it was before.
     #[test]
     fn joined_tables_are_the_data_set_that_was_divided() {
         let set = load(&DatasetSpec::new(DatasetName::Satellite, None, 5)).unwrap();
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(divide(&joined, &own, 5).unwrap(), tables);
         // Without a list the test records are drawn.
         let drawn = Dataset::join("satellite", &tables, None, 5).unwrap();
-        assert_eq!(drawn.split().test.len(), 644);
+        assert_eq!(drawn.split().test.len(), 1000);
     }
 
     #[test]
@@ -166,8 +167,7 @@ mod tests {
         let unlabelled = PartyTables { active: good.passive[0].1.clone(), ..good.clone() };
         assert!(join(&unlabelled, &[]).contains("label"));
         // Equal names of two parties' features are told apart.
-        let twice = PartyTables { passive: vec![good.passive[0].clone(); 1], ..good.clone() };
-        let mut twice = twice;
+        let mut twice = good.clone();
         let name = vfl_core::types::PartyName::new("passive-2").unwrap();
         twice.passive.push((name, good.passive[0].1.clone()));
         let joined = Dataset::join("own", &twice, None, 5).unwrap();

@@ -5,8 +5,8 @@ use super::names::DatasetName;
 use super::vertical::{VerticalSplit, VerticalSplitError, passive_names};
 
 /// Splits the columns of a data set between an active party and `parties` passive ones: a window of
-/// `passive_features` columns from `first_column`. Without a width, a set that came in tables of its
-/// parties is split as it came, an image is cut into images, and any other set gets one passive
+/// `passive_features` columns from `first_column`. Without a width, a set that came in tables of
+/// its parties is split as it came, an image is cut into images, and any other set gets one passive
 /// column less than there are classes.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! A folder with what each party needs to serve a model of the caller's own tables: a configuration,
-//! certificates, and its own data, in a folder of its own.
+//! A folder with what each party needs to serve a model of the caller's own tables: a
+//! configuration, certificates, and its own data, in a folder of its own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,8 +34,8 @@ pub struct DeploymentFolder<'a> {
     pub training: &'a TrainingValues,
     /// The policy that the coordinator is to apply.
     pub policy: &'a Policy,
-    /// Host names or addresses of parties, by their names. A party that is not named has its name as
-    /// its host name.
+    /// Host names or addresses of parties, by their names. A party that is not named has its name
+    /// as its host name.
     pub hosts: BTreeMap<String, String>,
 }
 
@@ -71,8 +71,11 @@ impl DeploymentFolder<'_> {
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         make_private_dir(parent)?;
-        // A directory of this kind is its owner's alone.
-        let partial = tempfile::Builder::new().prefix(".deployment-").tempdir_in(parent)?;
+        let mut partial = tempfile::Builder::new();
+        partial.prefix(".deployment-");
+        #[cfg(unix)]
+        partial.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let partial = partial.tempdir_in(parent)?;
         self.fill(partial.path())?;
         let made = partial.keep();
         let moved = std::fs::rename(&made, folder);
@@ -98,9 +101,10 @@ impl DeploymentFolder<'_> {
         let split = self.dataset.split();
         put(root.join(ACTIVE).join("data/train.ids"), &ids(&split.train))?;
         put(root.join(ACTIVE).join("data/test.ids"), &ids(&split.test))?;
+        make_private_dir(&root.join(AUDITOR).join("data"))?;
         put(root.join(AUDITOR).join("data/test.ids"), &ids(&split.test))?;
         put(root.join(COORDINATOR).join("coordinator.toml"), &self.coordinator()?)?;
-        put(root.join(ACTIVE).join("active.toml"), &self.active())?;
+        put(root.join(ACTIVE).join("active.toml"), &self.active()?)?;
         put(root.join(AUDITOR).join("audit.toml"), &self.audit()?)?;
         for name in self.passive() {
             put(root.join(name).join(format!("{name}.toml")), &self.passive_config(name))?;
@@ -183,21 +187,23 @@ impl DeploymentFolder<'_> {
         ))
     }
 
-    fn active(&self) -> String {
-        let TrainingValues { epochs, l2, validation_share, patience, seed, .. } = self.training;
+    fn active(&self) -> anyhow::Result<String> {
+        let TrainingValues { epochs, l2, validation_share, patience, seed, model, .. } =
+            self.training;
+        let model = toml::to_string(&BTreeMap::from([("model", model)]))?;
         let coordinator = self.address(COORDINATOR);
-        format!(
+        Ok(format!(
             "{}[data]\ncsv = \"data/{ACTIVE}.csv\"\nschema = \"data/{ACTIVE}.schema.toml\"\n\n\
              [coordinator]\nname = \"{COORDINATOR}\"\naddress = \"{coordinator}\"\n\n{}\
              [audit]\nallowed = true\n\n\
              # On secret shares: nobody sees another's features, labels, scores or parameters.\n\
              [training]\ntrain_ids = \"data/train.ids\"\nepochs = {epochs}\nl2 = {l2:?}\n\
-             validation_share = {validation_share:?}\npatience = {patience}\nseed = {seed}\n\n\
+             validation_share = {validation_share:?}\npatience = {patience}\nseed = {seed}\n\n{model}\n\
              [client]\naddress = \"127.0.0.1:{}\"\n",
             self.head(ACTIVE, "The active party."),
             self.passive_parties(),
             self.port(ACTIVE)
-        )
+        ))
     }
 
     fn passive_config(&self, name: &str) -> String {
@@ -215,10 +221,11 @@ impl DeploymentFolder<'_> {
              # The active party learns nothing of this party's parameters.\n\
              [release]\nto_active_party = \"nothing\"\n\n\
              # Consent to trainings on secret shares alone.\n\
-             [training]\nallowed = true\nactive_party = \"{ACTIVE}\"\nmax_classes = {}\n{fewest}{computing}\n\
+             [training]\nallowed = true\nactive_party = \"{ACTIVE}\"\nmax_classes = {}\nkinds = [\"{}\"]\n{fewest}{computing}\n\
              # Audits get figures with noise, within a budget of each record.\n[audit]\nallowed = true\n",
             self.head(name, "A passive party."),
-            self.dataset.class_names().len()
+            self.dataset.class_names().len(),
+            self.training.model.kind()
         )
     }
 

@@ -62,8 +62,8 @@ impl DataArgs {
     /// Returns the specification of the data.
     ///
     /// # Errors
-    /// [`CliError::Input`] for an unknown name, a variant that the set does not have, or an option of
-    /// tables without a table.
+    /// [`CliError::Input`] for an unknown name, a variant that the set does not have, or an option
+    /// of tables without a table.
     pub fn spec(&self) -> Result<DataSpec, CliError> {
         let of_table =
             |option| CliError::Input(format!("{option} is of a table: add --table FILE"));

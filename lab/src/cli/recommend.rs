@@ -114,8 +114,8 @@ fn demands(thresholds: Thresholds, max_accuracy_loss: Option<f64>) -> Result<Dem
     }
 }
 
-/// Searches for a defense of a demonstration that adds little risk, a tenth at most unless thresholds
-/// are given. `None`, with a note, if there are too few test records.
+/// Searches for a defense of a demonstration that adds little risk, a tenth at most unless
+/// thresholds are given. `None`, with a note, if there are too few test records.
 pub(super) async fn recommend_for(
     args: &DemoArgs,
     thresholds: ThresholdArgs,

@@ -10,8 +10,8 @@ use vfl_studies::TableSpec;
 #[command(next_help_heading = "Your own tables")]
 pub struct TableArgs {
     /// A table of your own, CSV or Parquet, in place of --dataset. Several: the active party's with
-    /// the label first, then one of each passive party, joined by record id. NAME.schema.toml beside
-    /// NAME.csv is its schema; without one it is guessed.
+    /// the label first, then one of each passive party, joined by record id. NAME.schema.toml
+    /// beside NAME.csv is its schema; without one it is guessed.
     #[arg(long = "table", value_name = "FILE", conflicts_with_all = ["dataset", "variant", "passive_features", "first_column", "passive_parties"])]
     pub tables: Vec<PathBuf>,
     /// Their columns.
@@ -25,8 +25,8 @@ pub struct ColumnArgs {
     /// The column to predict.
     #[arg(long, value_name = "COLUMN")]
     pub label: Option<String>,
-    /// The columns of the data provider, of one table; once for each passive party. The active party
-    /// has the others.
+    /// The columns of the data provider, of one table; once for each passive party. The active
+    /// party has the others.
     #[arg(long, value_name = "COLUMN,…")]
     pub passive: Vec<String>,
     /// Columns that nobody is to have.
@@ -35,7 +35,8 @@ pub struct ColumnArgs {
     /// The column of the record ids. Default the first.
     #[arg(long, value_name = "COLUMN")]
     pub id: Option<String>,
-    /// A file with the ids of the test records. Default: a tenth of the records, more of few.
+    /// A file with the ids of the test records. Default: a tenth of the records; 1000 or two fifths
+    /// of fewer than 10 000.
     #[arg(long, value_name = "FILE")]
     pub test_ids: Option<PathBuf>,
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::FeatureStore;
+use vfl_core::model::Combiner;
 use vfl_defense::{DefenseConfig, Policy};
 use vfl_demo::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DeploymentFolder};
 use vfl_present::ColumnKind::{Name, Right, Text};
@@ -33,7 +34,7 @@ Examples:
   cloison try credit.csv --label default --passive income --max-added-risk 0.1 --hidden 16
 
 Guesses and shows the schema (kinds, ranges, steps, dates, missing values), starts all parties over loopback sockets, trains on \
-secret shares, attacks the test records behind each policy, and writes the report. Then it searches for the defense that adds at most \
+secret shares (networks in plain, which is faster), attacks the test records behind each policy, and writes the report. Then it searches for the defense that adds at most \
 --max-added-risk (0.1 unless given) at the loss of accuracy that you allow, and writes a folder for each party of a deployment: configuration, certificates and its own data. \
 To correct a schema, take the one of that folder, put it beside the table as NAME.schema.toml, and run again. \
 `cloison demo --table` has more options; the studies (transcript, membership, labels, properties, screen) take --table too.")]
@@ -61,11 +62,12 @@ pub struct TryArgs {
     policies: Vec<String>,
     #[command(flatten)]
     thresholds: ThresholdArgs,
-    /// The largest loss of accuracy that the recommended defense may cause, from 0 to 1: 0.02 stands
-    /// for two points.
+    /// The largest loss of accuracy that the recommended defense may cause, from 0 to 1: 0.02
+    /// stands for two points.
     #[arg(long, value_name = "L", default_value_t = 0.02)]
     max_accuracy_loss: f64,
-    /// Leave out the search for a defense. The deployment then has the first policy.
+    /// Leave out the search for a defense. The deployment then has the first --policy, or releases
+    /// labels alone.
     #[arg(long)]
     no_recommend: bool,
     /// Folder of the deployment, which must not exist. Default: OUT/deployment.
@@ -108,6 +110,12 @@ impl TryArgs {
         DeploymentFolder::check(&folder, &parties, &hosts).map_err(input)?;
         show(&parties);
         let demo = self.demo();
+        if demo.model.model(None)?.combiner() != Combiner::Sum {
+            return Err(CliError::Input(
+                "--embedding: such a model is not trained on secret shares; take `cloison demo --table`"
+                    .into(),
+            ));
+        }
         let plan = demo.plan()?;
         let dataset = self.columns.spec(&self.files, self.seed).load().map_err(input)?;
         let delivered = demo.run().await;
@@ -115,10 +123,9 @@ impl TryArgs {
         if let Err(CliError::Input(_) | CliError::Failed(_)) = &delivered {
             return delivered;
         }
-        let first = plan.policies.first().cloned().unwrap_or_default();
         let policy = match self.no_recommend {
-            true => first,
-            false => self.recommended(first).await?,
+            true => self.first_policy(&plan.policies),
+            false => self.recommended(&plan.policies).await?,
         };
         let training = plan.training.values();
         DeploymentFolder {
@@ -152,18 +159,23 @@ impl TryArgs {
     }
 
     /// Searches for the defense that adds little, and returns it; the label alone if there is none.
-    async fn recommended(&self, first: Policy) -> Result<Policy, CliError> {
+    async fn recommended(&self, policies: &[Policy]) -> Result<Policy, CliError> {
         let found = recommend_for(&self.demo(), self.thresholds, self.max_accuracy_loss).await?;
-        let Some(found) = found else { return Ok(first) };
+        let Some(found) = found else { return Ok(self.first_policy(policies)) };
         // A reader that stops early (`| head`) is not a failure.
         let _ = write!(std::io::stdout(), "\n{}", found.text());
         if let Some(trial) = found.recommended() {
             return Ok(trial.policy.clone());
         }
-        say(
-            "no defense meets the demand at this loss of accuracy: the deployment releases labels alone",
-        );
-        Ok(Policy::of(DefenseConfig::ClassLabel { softening: 0.0 }))
+        say("no defense meets the demand at this loss of accuracy");
+        Ok(self.first_policy(&[]))
+    }
+
+    /// Returns the first policy, if any were named, or else the label alone.
+    fn first_policy(&self, policies: &[Policy]) -> Policy {
+        let first = policies.first().filter(|_| !self.policies.is_empty());
+        let label = || Policy::of(DefenseConfig::ClassLabel { softening: 0.0 });
+        first.cloned().unwrap_or_else(label)
     }
 }
 

@@ -14,8 +14,8 @@ use vfl_features::stores::{Inference, infer, rows_of};
 
 /// Tables, CSV or Parquet, with the parties that hold their columns.
 ///
-/// A file `NAME.schema.toml` beside `NAME.csv` is its schema. Without one the schema is guessed from
-/// the values.
+/// A file `NAME.schema.toml` beside `NAME.csv` is its schema. Without one the schema is guessed
+/// from the values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableSpec {
     /// One file with the columns of all parties; or the active party's, then a file of each passive
@@ -25,7 +25,7 @@ pub struct TableSpec {
     pub id: Option<String>,
     /// The column of the labels; `None`: that of the schema file.
     pub label: Option<String>,
-    /// Of one file: the columns of each passive party. The active party has the others.
+    /// The columns of each passive party in one file. The active party has the others.
     pub passive: Vec<Vec<String>>,
     /// Columns that no party has.
     pub left_out: Vec<String>,

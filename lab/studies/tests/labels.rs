@@ -35,7 +35,7 @@ fn models() -> Vec<ModelConfig> {
 fn plan(name: DatasetName, passive_features: usize) -> LabelsPlan {
     LabelsPlan {
         subject: SubjectSpec {
-            data: DatasetSpec::new(name, None, 7),
+            data: DatasetSpec::new(name, None, 7).into(),
             first_column: 0,
             passive_features: Some(passive_features),
             passive_parties: 1,

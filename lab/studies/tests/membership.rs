@@ -21,7 +21,7 @@ fn plan(
 ) -> MembershipPlan {
     MembershipPlan {
         subject: SubjectSpec {
-            data: DatasetSpec::new(name, None, 7),
+            data: DatasetSpec::new(name, None, 7).into(),
             first_column: 0,
             passive_features: None,
             passive_parties: 1,

@@ -126,7 +126,7 @@ fn nothing_is_found_where_nothing_is() {
 #[test]
 fn the_same_seed_gives_the_same_figures() {
     let data = SubjectSpec {
-        data: DatasetSpec::new(DatasetName::Synthetic, None, 7),
+        data: DatasetSpec::new(DatasetName::Synthetic, None, 7).into(),
         first_column: 0,
         passive_features: Some(6),
         passive_parties: 2,

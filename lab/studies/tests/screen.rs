@@ -6,17 +6,17 @@ use vfl_datasets::{DatasetName, DatasetSpec};
 use vfl_studies::screen::{Experiment, ScreenReport};
 use vfl_studies::{Report, Study};
 
-fn report(spec: &DatasetSpec) -> ScreenReport {
+fn report(spec: DatasetSpec) -> ScreenReport {
     let training =
         TrainingConfig::try_from(TrainingValues { l2: 0.0, ..TrainingValues::default() }).unwrap();
-    Experiment::prepare(spec, training).unwrap().run(&|_| ()).unwrap()
+    Experiment::prepare(&spec.into(), training).unwrap().run(&|_| ()).unwrap()
 }
 
 /// Pendigits is one of V's sets: accurate enough, and its coordinates go together. A feature that hardly moves logits is not important,
 /// and one that is important moves them.
 #[test]
 fn one_of_the_papers_sets_passes() {
-    let report = report(&DatasetSpec::new(DatasetName::Pendigits, None, 7));
+    let report = report(DatasetSpec::new(DatasetName::Pendigits, None, 7));
     assert!(
         report.accurate() && report.dependent(),
         "{} {}",
@@ -38,7 +38,7 @@ fn one_of_the_papers_sets_passes() {
 /// Robot's softmax regression is right on 7 of 10 records, which V's rule leaves out; some of its sensors do not measurably contribute.
 #[test]
 fn a_set_that_the_rule_leaves_out_is_named() {
-    let report = report(&DatasetSpec::new(DatasetName::Robot, None, 7));
+    let report = report(DatasetSpec::new(DatasetName::Robot, None, 7));
     assert!(!report.accurate(), "{}", report.accuracy);
     assert!(report.text().contains("not met"));
     assert!(report.idle().all(|row| row.importance < 0.02));

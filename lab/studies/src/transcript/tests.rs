@@ -125,7 +125,7 @@ fn a_passive_party_with_known_records_gives_every_record() {
 /// The coordinator's attack takes no known records, and says so.
 #[test]
 fn the_coordinator_with_known_records_is_refused() {
-    let data = vfl_datasets::DatasetSpec::new("synthetic".parse().unwrap(), None, 1);
+    let data = vfl_datasets::DatasetSpec::new("synthetic".parse().unwrap(), None, 1).into();
     let plan = TranscriptPlan {
         subject: SubjectSpec { data, first_column: 0, passive_features: None, passive_parties: 1 },
         training: TrainingValues::default(),

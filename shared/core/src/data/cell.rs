@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::csv_error::TableProblem;
-use super::date::{date_text, days};
+use super::date::{day, days};
 use crate::data::schema::{Categories, Content, FeatureKind, FeatureSchema};
 
 /// A value as a source gives it.
@@ -61,8 +61,8 @@ impl<'a> Cell<'a> {
         if value.is_finite() { Ok(value) } else { Err(TableProblem::NotFinite) }
     }
 
-    /// Returns 1 or 0 for a word of a truth value: `true`, `yes`, `t`, `y` or their opposites, in any
-    /// letter case. `None` for anything else.
+    /// Returns 1 or 0 for a word of a truth value: `true`, `yes`, `t`, `y` or their opposites, in
+    /// any letter case. `None` for anything else.
     #[must_use]
     pub fn truth(self) -> Option<f64> {
         let Self::Text(text) = self else { return None };
@@ -120,8 +120,8 @@ pub struct SourceColumn {
     pub name: String,
     /// The role of the column.
     pub target: ColumnRole,
-    /// True if the column is a number. Otherwise it is an id, a date, a category or a class, which is
-    /// text.
+    /// True if the column is a number. Otherwise it is an id, a date, a category or a class, which
+    /// is text.
     pub number: bool,
     /// True if the schema has a rule for a missing value.
     pub may_be_missing: bool,
@@ -212,11 +212,6 @@ impl FeatureSchema {
             .map(|label| label as u32)
             .ok_or_else(|| TableProblem::UnknownClass { classes: classes.to_vec() })
     }
-}
-
-/// Formats a day of a schema, which is one of the calendar.
-pub(super) fn day(days: f64) -> String {
-    date_text(days as i32).unwrap_or_default()
 }
 
 /// Returns the number of a category. Blank text may be one of its own.

@@ -5,8 +5,8 @@ use time::{Date, Month};
 /// The Julian day of 1970-01-01.
 const EPOCH: i32 = 2_440_588;
 
-/// Returns the days since 1970-01-01 of a date, `2024-02-29`. A time of day behind it, after a blank
-/// or `T`, does not count. `None` if the text is no date.
+/// Returns the days since 1970-01-01 of a date, `2024-02-29`. A time of day behind it, after a
+/// blank or `T`, does not count. `None` if the text is no date.
 #[must_use]
 pub fn days(text: &str) -> Option<i32> {
     let text = text.trim();
@@ -35,6 +35,11 @@ pub fn date_text(days: i32) -> Option<String> {
     let date = Date::from_julian_day(days.checked_add(EPOCH)?).ok()?;
     let year = u16::try_from(date.year()).ok()?;
     Some(format!("{year:04}-{:02}-{:02}", u8::from(date.month()), date.day()))
+}
+
+/// Formats a day of a schema, which is one of the calendar.
+pub(super) fn day(days: f64) -> String {
+    date_text(days as i32).unwrap_or_default()
 }
 
 #[cfg(test)]

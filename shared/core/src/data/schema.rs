@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::day;
+use super::date::day;
 
 /// The most columns a feature block may have, one-hot columns included.
 pub const MAX_FEATURES: usize = 10_000;

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::day;
-use super::date::days;
+use super::date::{day, days};
 use super::schema::{
     Categories, Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec,
     SchemaError, check_name,

@@ -16,7 +16,7 @@
 //!
 //! [[features]]
 //! name = "age"
-//! kind = "numeric"                # numeric, binary, ordinal, categorical
+//! kind = "numeric"                # numeric, binary, ordinal, categorical, date
 //! min = 17                        # the declared public range: becomes [0, 1]
 //! max = 98
 //! clamp = true                    # move a value outside the range to its end; without it such a file is refused
@@ -30,8 +30,9 @@
 //! ```
 //!
 //! A `binary` feature is its `min` or its `max` (0 and 1 unless given). A `numeric` or `ordinal`
-//! feature of a range of one point becomes 0. There is no missing value: what stands for one
-//! ("unknown", "?", 999) is a category or a number like any other and must be declared.
+//! feature of a range of one point becomes 0. A `date` counts in days, its `min` and `max` are
+//! dates. A missing value (NULL, blank text, NaN) is refused unless `missing` says what it counts
+//! as.
 
 use std::fmt;
 

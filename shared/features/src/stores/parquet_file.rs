@@ -10,7 +10,9 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
 use parquet::schema::types::{BasicTypeInfo, Type};
-use vfl_core::data::{Cell, FilePosition, Limits, RawRows, TableError, TableProblem, TakeCell};
+use vfl_core::data::{
+    Cell, FilePosition, Limits, RawRows, TableError, TableProblem, TakeCell, date_text,
+};
 use vfl_core::hex;
 
 use crate::stores::parquet_footer::{check_footer, check_sizes, contained};

@@ -10,8 +10,8 @@ use vfl_core::data::{CsvRows, Limits, RawRows, TableError};
 use crate::features::RemoteStore;
 use crate::stores::{DataError, ParquetConfig};
 
-/// Opens the rows of a file, by its name: `.parquet`, or else CSV. `wanted` names the columns that a
-/// Parquet file is read for; `None`: all.
+/// Opens the rows of a file, by its name: `.parquet`, or else CSV. `wanted` names the columns that
+/// a Parquet file is read for; `None`: all.
 ///
 /// # Errors
 /// [`TableError`] names the file.

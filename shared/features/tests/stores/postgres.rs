@@ -49,6 +49,21 @@ async fn columns_may_be_of_any_type_of_number_or_text() {
     table(&mut site, "dated");
     let error = site.open().check().await.unwrap_err();
     assert!(error.to_string().contains("\"income\" is of type timestamptz"), "{error}");
+    // Declared as a date, it is one, in UTC.
+    let text = std::fs::read_to_string(&site.config.schema).unwrap();
+    let text = text.replace(
+        "kind = \"numeric\"\n    min = -1\n    max = 2",
+        "kind = \"date\"\nmin = \"2020-01-01\"\nmax = \"2100-01-01\"",
+    );
+    let plain = site.config.schema.clone();
+    site.config.schema = site.path("dated.toml");
+    std::fs::write(&site.config.schema, &text).unwrap();
+    let found = site.open().lookup(&ids(["r0"])).await.unwrap().block;
+    let today = vfl_core::data::days(&vfl_core::clock::utc(vfl_core::clock::now() as u64)).unwrap();
+    let (first, last) = (days("2020-01-01"), days("2100-01-01"));
+    let at = f64::from(first) + found.matrix()[(0, 0)] * f64::from(last - first);
+    assert!((at - f64::from(today)).abs() < 1.5, "{at}");
+    site.config.schema = plain;
     site.sql(&[
         "CREATE TABLE paid AS SELECT \"customer id\", income::numeric::money AS income, phone::int::oid AS phone, degree, \"Job\", outcome \
          FROM features",
@@ -72,6 +87,10 @@ async fn columns_may_be_of_any_type_of_number_or_text() {
     let error = site.open().lookup(&ids(["r0"])).await.unwrap_err();
     assert_eq!(vfl_features::features::refusal(&error).kind, RefusalKind::Unavailable, "{error}");
     site.remove().await;
+}
+
+fn days(text: &str) -> i32 {
+    vfl_core::data::days(text).unwrap()
 }
 
 /// More ids than a page, in the order of their type and not of their text; and ids that are NULL, more than a page of them.

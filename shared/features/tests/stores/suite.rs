@@ -33,12 +33,14 @@ mod every_store {
         long_lists_go_in_parts,
         a_value_that_the_schema_does_not_allow_is_an_error,
         a_missing_value_counts_as_the_schema_says,
+        a_date_counts_in_days,
     ]);
 }
 
 mod every_table {
     each_of!(csv Csv, parquet Parquet, parquet_on_disk ParquetOnDisk, sqlite Sqlite, postgres Postgres; [
         a_column_that_is_not_there_is_named,
+        a_truth_value_is_read_in_every_spelling,
     ]);
 }
 
@@ -203,6 +205,66 @@ async fn a_missing_value_counts_as_the_schema_says(kind: Kind) {
         let found = site.ask(&ids(["r2"])).await.unwrap();
         assert_eq!(found.block.matrix().as_slice()[..2], [0.5, 1.0]);
     }
+    site.remove().await;
+}
+
+/// Replaces the schema of a site, and loads its rows again where that is another file.
+async fn described(site: &mut Site, kind: Kind, schema: &str) {
+    site.config.schema = site.path("described.toml");
+    std::fs::write(&site.config.schema, schema).unwrap();
+    if kind == Kind::Sqlite {
+        let sqlite = vfl_features::stores::SqliteConfig::new(site.path("described.sqlite"));
+        let schema = vfl_core::data::schema::FeatureSchema::from_toml(schema).unwrap();
+        let from = site.path("x.csv");
+        vfl_features::stores::load_sqlite(&sqlite, &schema, &from, false).await.unwrap();
+        site.config.sqlite = Some(sqlite);
+    }
+}
+
+/// A date of text is the same number of days from every store, with a time behind it or without.
+async fn a_date_counts_in_days(kind: Kind) {
+    let dated = |i, date: Option<&str>| Row { job: date.map(str::to_owned), ..row(i) };
+    let rows = [
+        dated(0, Some("2024-03-01")),
+        dated(1, Some("2024-01-31 23:59:59")),
+        dated(2, None),
+        dated(3, Some("31.01.2024")),
+    ];
+    let Some(mut site) = Site::of(kind, &rows[..3]).await else { return };
+    let (first, _) = crate::rows::SCHEMA.split_once("[[features]]").unwrap();
+    let date = "[[features]]\nname = \"Job\"\nkind = \"date\"\nmin = \"2024-01-01\"\nmax = \"2024-03-31\"\nmissing = \"2024-01-01\"\n";
+    let others = crate::rows::SCHEMA.split("[[features]]").skip(1).take(3);
+    let others = others.map(|feature| format!("[[features]]{feature}")).collect::<String>();
+    described(&mut site, kind, &format!("{first}{others}{date}")).await;
+    let found = site.ask(&ids(["r0", "r1", "r2"])).await.unwrap();
+    let days = |record| [found.block.matrix()[(3, record)], found.block.matrix()[(4, record)]];
+    assert_eq!([days(0), days(1), days(2)], [[60.0 / 90.0, 0.0], [30.0 / 90.0, 0.0], [0.0, 1.0]]);
+    site.remove().await;
+    if kind == Kind::Sqlite {
+        return;
+    }
+    let Some(mut site) = Site::of(kind, &rows).await else { return };
+    site.config.schema = site.path("wrong.toml");
+    std::fs::write(&site.config.schema, format!("{first}{others}{date}")).unwrap();
+    let refused = match site.config.open() {
+        Err(error) => error.to_string(),
+        Ok(_) => site.ask(&ids(["r3"])).await.unwrap_err().to_string(),
+    };
+    assert!(refused.contains("YYYY-MM-DD") && !refused.contains("31.01"), "{kind:?}: {refused}");
+    site.remove().await;
+}
+
+/// A binary column of words is that of 1 and 0.
+async fn a_truth_value_is_read_in_every_spelling(kind: Kind) {
+    let word = |i, word: &str| Row { degree: Some(word.to_owned()), ..row(i) };
+    let rows = [word(0, "True"), word(1, "no"), word(2, "Y"), word(3, "F"), word(4, "1")];
+    let Some(mut site) = Site::of(kind, &rows).await else { return };
+    let steps = "kind = \"ordinal\"\n    categories = [\"none\", \"school\", \"university\"]";
+    assert!(crate::rows::SCHEMA.contains(steps));
+    described(&mut site, kind, &crate::rows::SCHEMA.replace(steps, "kind = \"binary\"")).await;
+    let found = site.ask(&ids(["r0", "r1", "r2", "r3", "r4"])).await.unwrap();
+    let truths: Vec<f64> = found.block.matrix().row(2).iter().copied().collect();
+    assert_eq!(truths, [1.0, 0.0, 1.0, 0.0, 1.0]);
     site.remove().await;
 }
 

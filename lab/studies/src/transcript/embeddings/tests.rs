@@ -180,7 +180,7 @@ fn embeddings_of_other_records_tell_nothing() {
 fn plan(known: usize) -> TranscriptPlan {
     TranscriptPlan {
         subject: SubjectSpec {
-            data: DatasetSpec::new(DatasetName::Satellite, None, 7),
+            data: DatasetSpec::new(DatasetName::Satellite, None, 7).into(),
             first_column: 0,
             passive_features: Some(12),
             passive_parties: 1,
