@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::data::date_text;
+
 /// Returns the whole seconds since 1970 by this machine's clock; 0 before.
 #[must_use]
 pub fn now() -> i64 {
@@ -18,28 +20,6 @@ pub fn seconds(at: SystemTime) -> i64 {
 #[must_use]
 pub fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
-    let (mut year, mut day) = (1970, days % 146_097);
-    // The calendar repeats every 400 years.
-    let cycles = days / 146_097;
-    while day >= 365 + u64::from(leap(year)) {
-        day -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let mut month = 1;
-    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < length {
-            break;
-        }
-        day -= length;
-        month += 1;
-    }
-    let year = year + 400 * cycles;
-    format!(
-        "{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}",
-        day + 1,
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
+    let date = i32::try_from(days).ok().and_then(date_text).unwrap_or_else(|| "after 9999".into());
+    format!("{date} {:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)
 }
