@@ -46,6 +46,7 @@ fn plan(name: DatasetName, records: usize) -> DemoPlan {
         passive_features: None,
         passive_parties: 1,
         training: training.unwrap(),
+        imported: None,
         privacy: None,
         private_trainings: Vec::new(),
         known_records: 0,

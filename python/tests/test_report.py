@@ -134,6 +134,36 @@ def test_policies_have_their_settings_and_thresholds() -> None:
     assert "Threshold max_added_risk = 0.1: met." in report.verdict.text
 
 
+def test_attributes_are_rows_and_a_picture(tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    told = {
+        "party": "passive-1",
+        "figures": {
+            "attribute": "income",
+            "columns": [0],
+            "error": {"attack": 0.5, "control": 1.0},
+            "removed": {"value": 0.5, "low": 0.4, "high": 0.6},
+            "event": {
+                "event": {"top_decile": {"from": 0.7}},
+                "named": 100,
+                "having": 131,
+                "attack": 52.0,
+                "control": 13.1,
+            },
+            "within": {"tolerance": 0.03, "share": {"attack": 0.2, "control": 0.1}},
+        },
+    }
+    report = cloison.Report(document(audit(ran("gaussian", 0.002, attributes=[told]), ran("half", 0.1))))
+    row = report.attributes.iloc[0]
+    assert (len(report.attributes), row["attribute"], row["party"]) == (1, "income", "passive-1")
+    assert (row["added_risk"], row["control_error"], row["right"], row["within_without"]) == (0.5, 1.0, 52.0, 0.1)
+    assert row["knowledge"] == "unaware"
+    ax = report.plot()
+    ax.figure.savefig(tmp_path / "plot.png")
+    assert ax.get_title(loc="left") == report.title
+
+
 def test_attacks_are_rows() -> None:
     named = ran("rcc1", 0.02, status={"least_norm": {"rank": 2, "unknowns": 3}}, score_mismatch=1e-9)
     named["outcome"]["ran"]["errors"]["metrics"] = [{"name": "correlation", "value": 0.7}]

@@ -26,6 +26,9 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
         DataSpec::Set(set) => set_options(&mut command, set, plan, d),
         DataSpec::Tables(tables) => table_options(&mut command, tables),
     }
+    if let Some(model) = &plan.imported {
+        command.push_str(&format!(" --parameters {}", quoted(&model.file.to_string_lossy())));
+    }
     let training = plan.training.values();
     let noise = plan.privacy.is_some() || !plan.private_trainings.is_empty();
     let default = match training.model.is_default() && !noise {
@@ -108,13 +111,8 @@ fn set_options(command: &mut String, set: &DatasetSpec, plan: &DemoPlan, d: usiz
 
 /// Appends the options of the caller's own tables.
 fn table_options(command: &mut String, tables: &TableSpec) {
-    let mut add = |option: &str, value: &str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-/,".contains(c);
-        match value.chars().all(plain) {
-            true => command.push_str(&format!(" --{option} {value}")),
-            false => command.push_str(&format!(" --{option} '{}'", value.replace('\'', "'\\''"))),
-        }
-    };
+    let mut add =
+        |option: &str, value: &str| command.push_str(&format!(" --{option} {}", quoted(value)));
     tables.files.iter().for_each(|file| add("table", &file.to_string_lossy()));
     tables.id.iter().for_each(|column| add("id", column));
     tables.label.iter().for_each(|column| add("label", column));
@@ -124,6 +122,15 @@ fn table_options(command: &mut String, tables: &TableSpec) {
     }
     tables.test_ids.iter().for_each(|file| add("test-ids", &file.to_string_lossy()));
     add("seed", &tables.seed.to_string());
+}
+
+/// Returns a word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/,".contains(c);
+    match word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// Appends the options of a model that is not softmax regression.

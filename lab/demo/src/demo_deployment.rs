@@ -10,7 +10,7 @@ use vfl_auditor::audit::{Findings, Plan};
 use vfl_auditor::report::privacy_notes;
 use vfl_core::hex;
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::types::RecordIds;
+use vfl_core::types::{PartyName, RecordIds};
 use vfl_datasets::set_facts::SetFacts;
 use vfl_datasets::{Dataset, VerticalSplit, partition};
 use vfl_passive_party::config::{Grant, ReleasePolicy, TrainingPolicy};
@@ -20,6 +20,7 @@ use vfl_state::files::write_atomic;
 use vfl_testbed::deployment::{Deployment, DeploymentSpec, Help, active_name, consent, white_box};
 use vfl_transform::TransformConfig;
 
+use super::imported_model::{imported, publish};
 use super::plan::DemoPlan;
 use super::records::Records;
 
@@ -34,8 +35,8 @@ pub struct DemoDeployment {
     /// The split of its columns.
     pub(super) split: VerticalSplit,
     records: Records,
-    /// The coordinator's description of the model.
-    pub(super) published: PublishedVersion,
+    /// The coordinator's description of the model; `None` for one that was trained elsewhere.
+    pub(super) published: Option<PublishedVersion>,
     pub(super) training_ids: RecordIds,
     /// The directory of the parties' state.
     _state: tempfile::TempDir,
@@ -143,23 +144,22 @@ pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
     let records = Records::draw(&dataset, plan.records, known, plan.seed);
     let help = Help { known: records.table(&dataset, &split)?, moments: true, ..Help::default() };
     let shown = (release, training_transform, plan.privacy);
+    if let Some(model) = &plan.imported {
+        publish(&imported(&model.parameters)?, &dataset, &split, state.path())?;
+    }
     let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, help).await?;
     let parties = plan.passive_parties;
     say(&format!("{} services are up on loopback, mutual TLS between all of them", 2 + parties));
 
-    let training_ids = dataset.ids().select(&dataset.split().train);
-    let epochs = plan.training.values().epochs;
-    let mut bar = Progress::start("training over the sockets", epochs.into());
-    let published = deployment
-        .train(&plan.training, &training_ids, |p| {
-            bar.at(p.epoch.into(), &p.words());
-        })
-        .await?;
-    bar.done(&format!(
-        "model {} is in service: {} steps, epoch {} of {} published",
-        published.version, published.steps, published.best_epoch, published.epochs
-    ));
-    privacy_notes(&published.privacy).iter().for_each(|note| say(note));
+    let mut training_ids = dataset.ids().select(&dataset.split().train);
+    let published = match plan.imported {
+        None => Some(train(&deployment, plan, &training_ids).await?),
+        Some(_) => {
+            say("the model of the parameter file is in service");
+            training_ids = RecordIds::default();
+            None
+        }
+    };
     Ok(DemoDeployment {
         deployment,
         dataset,
@@ -169,6 +169,27 @@ pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
         training_ids,
         _state: state,
     })
+}
+
+/// Trains over the sockets.
+async fn train(
+    deployment: &Deployment,
+    plan: &DemoPlan,
+    training_ids: &RecordIds,
+) -> anyhow::Result<PublishedVersion> {
+    let epochs = plan.training.values().epochs;
+    let mut bar = Progress::start("training over the sockets", epochs.into());
+    let published = deployment
+        .train(&plan.training, training_ids, |p| {
+            bar.at(p.epoch.into(), &p.words());
+        })
+        .await?;
+    bar.done(&format!(
+        "model {} is in service: {} steps, epoch {} of {} published",
+        published.version, published.steps, published.best_epoch, published.epochs
+    ));
+    privacy_notes(&published.privacy).iter().for_each(|note| say(note));
+    Ok(published)
 }
 
 pub(super) async fn deploy(
@@ -189,7 +210,13 @@ pub(super) async fn deploy(
         defenses: Vec::new(),
         release,
         training_transform,
-        consent: TrainingPolicy { privacy, ..consent(&active_name(), dataset.class_names().len()) },
+        consent: TrainingPolicy {
+            privacy,
+            min_records: fewest_records(dataset),
+            min_batch: fewest_batch(dataset),
+            computing_party: computing_party(split.passive().iter().map(|party| &party.name)),
+            ..consent(&active_name(), dataset.class_names().len())
+        },
         audits: true,
         help,
         active_privacy: privacy,
@@ -198,6 +225,23 @@ pub(super) async fn deploy(
         monitoring: Default::default(),
     })
     .await
+}
+
+/// Returns the fewest records of a training that a passive party must accept for this data set: the
+/// default of 1000, or all of a smaller one.
+pub(super) fn fewest_records(dataset: &Dataset) -> u32 {
+    dataset.split().train.len().min(1000) as u32
+}
+
+/// Returns the fewest records of a batch, or of those set aside, likewise.
+pub(super) fn fewest_batch(dataset: &Dataset) -> u32 {
+    (dataset.split().train.len() / 11).clamp(1, 64) as u32
+}
+
+/// Returns the passive party that computes on shares: the first by name, as the coordinator takes
+/// it.
+pub(super) fn computing_party<'a>(names: impl Iterator<Item = &'a PartyName>) -> Option<PartyName> {
+    names.min().cloned()
 }
 
 /// Measures the accuracy of the live service through the active party, as any client would.

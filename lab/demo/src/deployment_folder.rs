@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use vfl_auditor::recommend::coordinator_config;
+use vfl_core::data::Cell;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::FeatureStore;
-use vfl_core::model::TrainingValues;
+use vfl_core::model::{ParameterFile, TrainingValues};
 use vfl_core::types::RecordIds;
 use vfl_datasets::Dataset;
 use vfl_defense::Policy;
@@ -18,9 +19,13 @@ use vfl_state::files::{make_private_dir, write_atomic};
 use vfl_studies::{PartyData, TableSpec};
 use vfl_testbed::certs;
 
+use crate::demo_deployment::{computing_party, fewest_batch, fewest_records};
+
 const COORDINATOR: &str = "coordinator";
 const ACTIVE: &str = "active";
 const AUDITOR: &str = "auditor";
+/// The folder of the key that signs certificates.
+const AUTHORITY: &str = "authority";
 
 /// The content of a deployment folder.
 pub struct DeploymentFolder<'a> {
@@ -32,6 +37,9 @@ pub struct DeploymentFolder<'a> {
     pub dataset: &'a Dataset,
     /// The training of the model.
     pub training: &'a TrainingValues,
+    /// The parameters of a model that was trained elsewhere, of all features of the data; `None`:
+    /// the parties train.
+    pub parameters: Option<&'a ParameterFile>,
     /// The policy that the coordinator is to apply.
     pub policy: &'a Policy,
     /// Host names or addresses of parties, by their names. A party that is not named has its name
@@ -54,8 +62,14 @@ impl DeploymentFolder<'_> {
             "{} exists and is not overwritten: name another folder with --deployment",
             folder.display()
         );
+        let passive = || parties.iter().filter_map(|of| Some(of.name.as_ref()?.as_str()));
+        let taken = [COORDINATOR, ACTIVE, AUDITOR, AUTHORITY, "ca"];
+        let is_taken = |name: &&str| taken.iter().any(|other| other.eq_ignore_ascii_case(name));
+        if let Some(name) = passive().find(is_taken) {
+            bail!("a passive party cannot be called {name}: rename its file");
+        }
         let mut names = vec![COORDINATOR, ACTIVE];
-        names.extend(parties.iter().filter_map(|of| Some(of.name.as_ref()?.as_str())));
+        names.extend(passive());
         match hosts.keys().find(|host| !names.contains(&host.as_str())) {
             Some(unknown) => bail!("--host {unknown}: the parties are {}", names.join(", ")),
             None => Ok(()),
@@ -96,6 +110,13 @@ impl DeploymentFolder<'_> {
             let file = file.context("no table is named")?;
             put(data.join(format!("{name}.csv")), &rows(file, party.table.schema())?)?;
             put(data.join(format!("{name}.schema.toml")), &party.schema_text)?;
+            if let Some(whole) = self.parameters {
+                let features = party.table.schema().features().iter();
+                let names: Vec<String> = features.map(|feature| feature.name.clone()).collect();
+                let bias = whole.bias().filter(|_| name == ACTIVE).cloned();
+                let part = whole.part(&names)?.with_bias(bias).to_json();
+                write_atomic(&root.join(name).join("parameters.json"), &part, true)?;
+            }
         }
         let ids = |records: &[usize]| lines(&self.dataset.ids().select(records));
         let split = self.dataset.split();
@@ -109,6 +130,9 @@ impl DeploymentFolder<'_> {
         for name in self.passive() {
             put(root.join(name).join(format!("{name}.toml")), &self.passive_config(name))?;
         }
+        if let Some(schema) = self.tables.joined_schema(self.parties) {
+            put(root.join(format!("{}.schema.toml", self.tables.name())), &schema)?;
+        }
         put(root.join("README.md"), &self.readme())
     }
 
@@ -120,7 +144,7 @@ impl DeploymentFolder<'_> {
             format!("auditor/{AUDITOR}"),
         ];
         parties.extend(self.passive().map(|name| format!("passive-party/{name}")));
-        let authority = root.join("authority");
+        let authority = root.join(AUTHORITY);
         make_private_dir(&authority)?;
         certs::write(&authority, "cloison.local", 365, &parties)?;
         let passive = self.passive().map(str::to_owned);
@@ -179,8 +203,12 @@ impl DeploymentFolder<'_> {
     fn coordinator(&self) -> anyhow::Result<String> {
         let head = self.head(COORDINATOR, "The coordinator.");
         let policy = coordinator_config(self.policy)?;
+        let training = match self.parameters {
+            None => "[training]\nallowed = true\n\n",
+            Some(_) => "",
+        };
         Ok(format!(
-            "{}{}[training]\nallowed = true\n\n[audit]\nallowed = true\n\n# The policy: {}.\n{policy}",
+            "{}{}{training}[audit]\nallowed = true\n\n# The policy: {}.\n{policy}",
             head.replace("state_dir", &format!("active_party = \"{ACTIVE}\"\nstate_dir")),
             self.passive_parties(),
             self.policy
@@ -207,37 +235,46 @@ impl DeploymentFolder<'_> {
     }
 
     fn passive_config(&self, name: &str) -> String {
-        let records = self.dataset.split().train.len();
-        let fewest = match records < 1000 {
-            true => format!("min_records = {records}\n"),
-            false => String::new(),
-        };
-        let computing = self.passive().next().filter(|first| *first != name);
+        let (records, batch) = (fewest_records(self.dataset), fewest_batch(self.dataset));
+        let mut fewest = String::new();
+        if records < 1000 {
+            fewest.push_str(&format!("min_records = {records}\n"));
+        }
+        if batch < 64 {
+            fewest.push_str(&format!("min_batch = {batch}\n"));
+        }
+        let names = self.parties.iter().filter_map(|party| party.name.as_ref());
+        let computing = computing_party(names).filter(|first| first.as_str() != name);
         let computing = computing.map_or_else(String::new, |first| {
             format!("# Shares of this party's features go to the active party, the coordinator and:\ncomputing_party = \"{first}\"\n")
         });
+        let (k, kind) = (self.dataset.class_names().len(), self.training.model.kind());
+        let training = match self.parameters {
+            None => format!(
+                "# Consent to trainings on secret shares alone.\n\
+                 [training]\nallowed = true\nactive_party = \"{ACTIVE}\"\nmax_classes = {k}\n\
+                 kinds = [\"{kind}\"]\n{fewest}{computing}\n"
+            ),
+            Some(_) => String::new(),
+        };
         format!(
             "{}[data]\ncsv = \"data/{name}.csv\"\nschema = \"data/{name}.schema.toml\"\n\n\
              # The active party learns nothing of this party's parameters.\n\
-             [release]\nto_active_party = \"nothing\"\n\n\
-             # Consent to trainings on secret shares alone.\n\
-             [training]\nallowed = true\nactive_party = \"{ACTIVE}\"\nmax_classes = {}\nkinds = [\"{}\"]\n{fewest}{computing}\n\
+             [release]\nto_active_party = \"nothing\"\n\n{training}\
              # Audits get figures with noise, within a budget of each record.\n[audit]\nallowed = true\n",
             self.head(name, "A passive party."),
-            self.dataset.class_names().len(),
-            self.training.model.kind()
         )
     }
 
     fn audit(&self) -> anyhow::Result<String> {
-        let defense = coordinator_config(self.policy)?.replace("[[defense]]", "[[defenses]]");
+        let policy = serde_json::to_string(&self.policy.to_string())?;
         let (coordinator, active) = (self.address(COORDINATOR), self.address(ACTIVE));
         Ok(format!(
             "# An audit of the deployment: cloison audit --config audit.toml --out out\n\
              ids = \"data/test.ids\"\nseed = 7\n\
-             attacks = [\"half\", \"gradient_inversion\", \"agnostic\"]\n\n{}\
+             attacks = [\"half\", \"gradient_inversion\", \"agnostic\"]\npolicies = [{policy}]\n\n{}\
              [coordinator]\nname = \"{COORDINATOR}\"\naddress = \"{coordinator}\"\n\n\
-             [active_party]\nname = \"{ACTIVE}\"\naddress = \"{active}\"\n\n{}{defense}",
+             [active_party]\nname = \"{ACTIVE}\"\naddress = \"{active}\"\n\n{}",
             tls(AUDITOR),
             self.passive_parties()
         ))
@@ -249,15 +286,33 @@ impl DeploymentFolder<'_> {
              certificates) to yourself.\n\nBefore you do: the schemas are public. Where they were guessed, their ranges are extremes of \
              the data: replace them by ranges that are known without the data.\n\nOn each machine, in the party's folder:\n\n```console\n",
         );
+        let import = "import-parameters --parameters parameters.json --config";
+        let imported = self.parameters.is_some();
         let _ = writeln!(text, "coordinator serve --config coordinator.toml");
         for name in self.passive() {
+            if imported {
+                let _ =
+                    writeln!(text, "passive-party {import} {name}.toml --active-party {ACTIVE}");
+            }
             let _ = writeln!(text, "passive-party serve --config {name}.toml");
         }
+        if imported {
+            let _ = writeln!(text, "active-party {import} active.toml");
+        }
         let _ = writeln!(text, "active-party serve --config active.toml\n```\n");
+        text.push_str(match self.parameters {
+            Some(_) => {
+                "Then, in the active party's folder, put the model in service, and ask for predictions:\n\n```console\n\
+                 # --training-ids FILE names the records that it was trained on: no score is given of them.\n\
+                 active-party publish --config active.toml\n"
+            }
+            None => {
+                "Then, in the active party's folder, train on secret shares, and ask for predictions:\n\n```console\n\
+                 active-party train --config active.toml\n"
+            }
+        });
         text.push_str(
-            "Then, in the active party's folder, train on secret shares and ask for predictions:\n\n```console\n\
-             active-party train --config active.toml\n\
-             active-party predict --config active.toml --ids data/test.ids --out scores.csv\n```\n\n\
+            "active-party predict --config active.toml --ids data/test.ids --out scores.csv\n```\n\n\
              `check --config FILE` of each program says what is wrong with a configuration.\n\n| party | address |\n|---|---|\n",
         );
         for name in [COORDINATOR, ACTIVE].into_iter().chain(self.passive()) {
@@ -279,22 +334,25 @@ fn lines(ids: &RecordIds) -> String {
 
 /// Returns the columns of a file that a schema declares, as CSV: the values as they are.
 fn rows(file: &Path, schema: &FeatureSchema) -> anyhow::Result<String> {
-    let mut rows = rows_of(file, None)?;
+    let columns = schema.source_columns();
+    let declared: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let mut rows = rows_of(file, Some(&declared))?;
     let names = rows.names().to_vec();
-    let wanted: Vec<Option<usize>> = schema
-        .source_columns()
-        .iter()
-        .map(|column| names.iter().position(|name| *name == column.name))
-        .collect();
+    let wanted: Vec<Option<usize>> =
+        declared.iter().map(|column| names.iter().position(|name| name == column)).collect();
     let place = |at: usize| wanted.iter().position(|column| *column == Some(at));
     let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record(schema.source_columns().iter().map(|column| column.name.as_str()))?;
+    out.write_record(&declared)?;
     let mut record = vec![String::new(); wanted.len()];
     loop {
         record.iter_mut().for_each(String::clear);
         let row = rows.next_row(&mut |at, cell| {
             if let Some(place) = place(at).filter(|_| !cell.is_missing(false)) {
-                record[place] = cell.text()?.into_owned();
+                record[place] = match cell {
+                    // A number of 1 or 0 where the schema has numbers.
+                    Cell::Bool(value) if columns[place].number => u8::from(value).to_string(),
+                    _ => cell.text()?.into_owned(),
+                };
             }
             Ok(())
         })?;

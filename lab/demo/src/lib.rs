@@ -4,6 +4,7 @@
 mod command;
 mod demo_deployment;
 mod deployment_folder;
+mod imported_model;
 pub mod inference;
 mod pieces;
 mod plan;
@@ -15,8 +16,8 @@ mod sweep;
 
 pub use pieces::{PieceSummary, Sharing, check_shared, share};
 pub use plan::{
-    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies,
-    every_policy,
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, ImportedModel,
+    default_policies, every_policy,
 };
 
 pub use demo_deployment::serve;

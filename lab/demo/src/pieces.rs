@@ -183,6 +183,11 @@ pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
                 .into(),
         );
     }
+    if plan.imported.is_some() {
+        return Err(
+            "--parameters: a model that needs no training is not divided into pieces".into()
+        );
+    }
     if plan.training.values().mode == TrainingMode::Private {
         return Err(
             "--mode private: its shares are from the operating system, so that each process would have a model with other last \
@@ -336,7 +341,8 @@ async fn compute(
             PieceResult::Sweep(Box::new(to_sweep.sweep(&served.dataset, plan).await?))
         }
     };
-    Ok((found, Some(served.published.version.as_str().to_owned())))
+    let version = served.published.as_ref().map(|of| of.version.as_str().to_owned());
+    Ok((found, version))
 }
 
 /// Assembles the report from all pieces, which are in their order.

@@ -1,9 +1,11 @@
 //! The plan of a demonstration.
 
+use std::path::PathBuf;
+
 use vfl_auditor::report::Thresholds;
 use vfl_core::metrics::Metric;
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{SOFTMAX_REGRESSION, TrainingConfig};
+use vfl_core::model::{ParameterFile, SOFTMAX_REGRESSION, TrainingConfig};
 use vfl_defense::{DefenseConfig, Policy};
 use vfl_studies::DataSpec;
 use vfl_transform::TransformConfig;
@@ -23,6 +25,8 @@ pub struct DemoPlan {
     pub passive_parties: usize,
     /// The settings of the training.
     pub training: TrainingConfig,
+    /// A model that was trained elsewhere and is served in place of one that is trained here.
+    pub imported: Option<ImportedModel>,
     /// The differential privacy of every party's training; `None`: no privacy.
     pub privacy: Option<PrivacyConfig>,
     /// Further models that every party trains with privacy and whose exact scores are audited: the
@@ -55,6 +59,15 @@ pub struct DemoPlan {
     pub sweep: bool,
     /// The seed of everything random.
     pub seed: u64,
+}
+
+/// A linear model that was trained elsewhere.
+#[derive(Debug, Clone)]
+pub struct ImportedModel {
+    /// The file of its parameters.
+    pub file: PathBuf,
+    /// The parameters of all features of the data, normalised, in their order.
+    pub parameters: ParameterFile,
 }
 
 /// Returns the policies of the demo unless others are named.

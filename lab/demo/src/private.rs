@@ -34,8 +34,8 @@ pub(super) async fn private_training(
     deployment.stop().await?;
     // All parties have the same updates, clip and noise, so they state the same.
     let stated = published
-        .privacy
         .iter()
+        .flat_map(|of| &of.privacy)
         .map(|(_, stated)| *stated)
         .max_by(|a, b| a.epsilon.total_cmp(&b.epsilon));
     let privacy = stated.ok_or_else(|| {

@@ -107,6 +107,6 @@ pub(super) fn report(
             "The transform is drawn from the operating system, not from the seed: another run has another.".into(),
         );
     }
-    report.notes.extend(privacy_notes(&published.privacy));
+    report.notes.extend(published.iter().flat_map(|of| privacy_notes(&of.privacy)));
     report
 }

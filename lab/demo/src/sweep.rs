@@ -13,6 +13,7 @@ use vfl_testbed::deployment::{Help, WholeModel, white_box};
 use vfl_transform::TransformConfig;
 
 use super::demo_deployment::{DemoDeployment, deploy};
+use super::imported_model::{imported, publish};
 use super::plan::DemoPlan;
 
 /// The attacks in the sweep.
@@ -36,20 +37,27 @@ impl SweepInput {
             return Ok(None);
         }
         let DemoDeployment { deployment, dataset, split, published, training_ids, .. } = served;
-        let (weights, bias) = deployment.whole_model(dataset, split, &published.version)?;
-        let whole = WholeModel {
-            weights,
-            bias,
-            class_names: dataset.class_names().to_vec(),
-            summary: TrainingSummary {
-                config: plan.training.clone(),
-                epochs: published.epochs,
-                best_epoch: published.best_epoch,
-                steps: published.steps,
-                training_records: published.training_records,
-                validation_records: published.validation_records,
-            },
-            training_ids: training_ids.clone(),
+        let whole = match (published, &plan.imported) {
+            (Some(published), _) => {
+                let (weights, bias) = deployment.whole_model(dataset, split, &published.version)?;
+                let summary = TrainingSummary {
+                    config: plan.training.clone(),
+                    epochs: published.epochs,
+                    best_epoch: published.best_epoch,
+                    steps: published.steps,
+                    training_records: published.training_records,
+                    validation_records: published.validation_records,
+                };
+                WholeModel {
+                    weights,
+                    bias,
+                    class_names: dataset.class_names().to_vec(),
+                    summary: Some(summary),
+                    training_ids: training_ids.clone(),
+                }
+            }
+            (None, Some(model)) => imported(&model.parameters)?,
+            (None, None) => return Ok(None),
         };
         Ok(Some(Self { whole, audited: served.audited() }))
     }
@@ -87,15 +95,7 @@ async fn sweep(
         bar.at(done as u64, &format!("d = {d}"));
         let split = vertical_split(dataset, plan.first_column, Some(d), 1)?;
         let state = tempfile::tempdir()?;
-        let name = |columns: &[usize]| {
-            columns.iter().map(|&c| dataset.features()[c].name.clone()).collect::<Vec<_>>()
-        };
-        let passive: Vec<_> = split
-            .passive()
-            .iter()
-            .map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns)))
-            .collect();
-        whole.publish(state.path(), (split.active(), &name(split.active())), &passive)?;
+        publish(whole, dataset, &split, state.path())?;
         let none = TransformConfig::None {};
         let shown = (white_box(), none, None);
         let help = Help { moments: true, ..Help::default() };

@@ -248,14 +248,14 @@ fn prepare(dir: &Path) -> anyhow::Result<(RecordIds, String)> {
         weights: DMatrix::from_fn(CLASSES, FEATURES, |_, _| rng.random::<f64>() - 0.5),
         bias: DVector::zeros(CLASSES),
         class_names: dataset.class_names().to_vec(),
-        summary: TrainingSummary {
+        summary: Some(TrainingSummary {
             config: TrainingConfig::default(),
             epochs: 0,
             best_epoch: 0,
             steps: 0,
             training_records: 2,
             validation_records: 0,
-        },
+        }),
         training_ids,
     };
     let name = |columns: &[usize]| {

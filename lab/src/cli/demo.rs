@@ -1,5 +1,7 @@
 //! The command `cloison demo`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use tokio::runtime::Handle;
 use vfl_auditor::audit::DEFAULT_METRICS;
@@ -26,6 +28,7 @@ use vfl_transform::TransformConfig;
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
 use super::model::ModelArgs;
+use super::parameters::whole_model;
 use super::study::with_bar;
 use super::thresholds::ThresholdArgs;
 
@@ -65,6 +68,11 @@ pub struct DemoArgs {
     features: String,
     #[command(flatten)]
     pub(super) model: ModelArgs,
+    /// Serve a linear model that was trained elsewhere, in place of training one: the file of
+    /// `cloison split-parameters`, with weights of features in their own units. Its `samples`,
+    /// records with scores of the program that trained it, are compared.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "mode", "epochs", "privacy_noise", "private_trainings", "train_transform", "inference"])]
+    pub(super) parameters: Option<PathBuf>,
     /// The way of training: `private`, on secret shares, or `plain`, which gives the active party
     /// every feature. Default private; plain for networks, with noise, with --inference labels, and
     /// with --shard or --merge.
@@ -157,6 +165,7 @@ impl Default for DemoArgs {
             known_records: DEFAULT_KNOWN_RECORDS,
             features: SCHEMA.into(),
             model: ModelArgs::default(),
+            parameters: None,
             epochs: None,
             mode: None,
             privacy_noise: None,
@@ -312,6 +321,8 @@ impl DemoArgs {
                 )));
             }
         }
+        let imported = self.parameters.as_deref().map(|file| whole_model(file, &dataset));
+        let imported = imported.transpose()?;
         let thresholds = self.thresholds.checked()?;
         // An embedding has no classes, so there is no attack accuracy.
         let default = if sums { &DEFAULT_METRICS[..] } else { &[&Correlation as &dyn Metric][..] };
@@ -323,6 +334,7 @@ impl DemoArgs {
             passive_features: self.data.passive_features,
             passive_parties: self.data.parties(),
             training,
+            imported,
             privacy,
             private_trainings,
             records: self.records,

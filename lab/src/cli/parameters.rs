@@ -10,6 +10,8 @@ use nalgebra::DVector;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::model::{ParameterFile, ParameterFileError};
 use vfl_core::types::PartyName;
+use vfl_datasets::Dataset;
+use vfl_demo::ImportedModel;
 use vfl_present::progress::say;
 use vfl_server::cli::{CliError, key_value};
 use vfl_state::files::write_atomic;
@@ -124,6 +126,28 @@ fn split(
         Ok(whole.part(&names)?.with_bias(bias.take()))
     };
     parts.iter().map(of).collect()
+}
+
+/// Reads the parameters of a whole model for the features of a data set.
+///
+/// # Errors
+/// [`CliError::Input`] unless they are of these classes and features, and give their samples'
+/// scores.
+pub(super) fn whole_model(file: &Path, dataset: &Dataset) -> Result<ImportedModel, CliError> {
+    let features = dataset.features();
+    let names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
+    let ranges: Vec<(f64, f64)> =
+        features.iter().map(|feature| (feature.min, feature.max)).collect();
+    let read = || -> Result<ParameterFile, ParameterFileError> {
+        let whole = ParameterFile::read(file)?.with_classes(dataset.class_names())?;
+        let whole = whole.with_features(&names)?;
+        whole.check_samples(&ranges, "it lies outside the ranges of the schema")?;
+        whole.rescaled(&ranges)
+    };
+    match read() {
+        Ok(parameters) => Ok(ImportedModel { file: file.to_owned(), parameters }),
+        Err(e) => Err(CliError::Input(format!("--parameters {}: {e}", file.display()))),
+    }
 }
 
 impl SplitParametersArgs {

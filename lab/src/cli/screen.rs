@@ -39,6 +39,13 @@ pub struct ScreenArgs {
 impl ScreenArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let spec = self.data.spec()?;
+        let DataArgs { passive_features, first_column, passive_parties, .. } = self.data;
+        if passive_features.is_some() || (first_column, passive_parties) != (0, 1) {
+            return Err(CliError::Input(
+                "--passive-features, --first-column, --passive-parties: all columns are screened, whoever has them"
+                    .into(),
+            ));
+        }
         if spec.image().is_some() {
             return Err(CliError::Input(format!(
                 "--dataset {}: pixels are not screened one by one; take a table",

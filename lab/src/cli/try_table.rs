@@ -1,6 +1,6 @@
 //! The command `cloison try`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ Examples:
 Guesses and shows the schema (kinds, ranges, steps, dates, missing values), starts all parties over loopback sockets, trains on \
 secret shares (networks in plain, which is faster), attacks the test records behind each policy, and writes the report. Then it searches for the defense that adds at most \
 --max-added-risk (0.1 unless given) at the loss of accuracy that you allow, and writes a folder for each party of a deployment: configuration, certificates and its own data. \
-To correct a schema, take the one of that folder, put it beside the table as NAME.schema.toml, and run again. \
+To correct the schema, put NAME.schema.toml of that folder beside the table and run again. \
 `cloison demo --table` has more options; the studies (transcript, membership, labels, properties, screen) take --table too.")]
 pub struct TryArgs {
     /// A table, CSV or Parquet, of which --passive names the data provider's columns. Several: the
@@ -47,6 +47,10 @@ pub struct TryArgs {
     columns: ColumnArgs,
     #[command(flatten)]
     model: ModelArgs,
+    /// Serve a linear model that was trained elsewhere, in place of training one: the file of
+    /// `cloison split-parameters`, with weights of features in their own units.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "embedding", "epochs"])]
+    parameters: Option<PathBuf>,
     /// Test records to attack, at least 100.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS)]
     records: usize,
@@ -94,9 +98,7 @@ fn host(text: &str) -> Result<(String, String), String> {
 }
 
 fn is_host(host: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_[:]".contains(c);
-    let ports = host.contains(':') && !host.starts_with('[');
-    !host.is_empty() && host.chars().all(allowed) && !ports
+    !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c))
 }
 
 impl TryArgs {
@@ -108,6 +110,7 @@ impl TryArgs {
         let folder = folder.unwrap_or_else(|| self.output.folder().join("deployment"));
         let hosts: BTreeMap<String, String> = self.hosts.iter().cloned().collect();
         DeploymentFolder::check(&folder, &parties, &hosts).map_err(input)?;
+        self.check(&parties)?;
         show(&parties);
         let demo = self.demo();
         if demo.model.model(None)?.combiner() != Combiner::Sum {
@@ -133,6 +136,7 @@ impl TryArgs {
             parties: &parties,
             dataset: &dataset,
             training,
+            parameters: plan.imported.as_ref().map(|model| &model.parameters),
             policy: &policy,
             hosts,
         }
@@ -145,12 +149,30 @@ impl TryArgs {
         delivered
     }
 
+    /// Checks what a deployment could not serve, before anything is started.
+    fn check(&self, parties: &[PartyData]) -> Result<(), CliError> {
+        if !(0.0..=1.0).contains(&self.max_accuracy_loss) {
+            let message = "--max-accuracy-loss: give a number from 0 to 1, as 0.02 for two points";
+            return Err(CliError::Input(message.into()));
+        }
+        let mut names = HashSet::new();
+        let features = parties.iter().flat_map(|party| party.table.schema().features());
+        let twice = features.map(|feature| feature.name.as_str()).find(|name| !names.insert(*name));
+        match twice.filter(|_| self.parameters.is_some()) {
+            Some(name) => Err(CliError::Input(format!(
+                "--parameters: two tables have the feature {name:?}, and a weight is of one: rename a column"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the demonstration on these tables.
     fn demo(&self) -> DemoArgs {
         let tables = TableArgs { tables: self.files.clone(), columns: self.columns.clone() };
         let data = DataArgs { seed: self.seed, tables, ..DataArgs::default() };
         let mut demo = DemoArgs::of(data, self.records, self.known_records, self.epochs);
         demo.model = self.model.clone();
+        demo.parameters = self.parameters.clone();
         demo.policies = self.policies.clone();
         demo.thresholds = self.thresholds;
         demo.no_sweep = true;
@@ -165,7 +187,13 @@ impl TryArgs {
         // A reader that stops early (`| head`) is not a failure.
         let _ = write!(std::io::stdout(), "\n{}", found.text());
         if let Some(trial) = found.recommended() {
-            return Ok(trial.policy.clone());
+            if trial.policy.defenses.iter().all(is_served) {
+                return Ok(trial.policy.clone());
+            }
+            say(
+                "the deployment trains on secret shares, and this defense is fitted on scores of a training: it releases labels alone",
+            );
+            return Ok(self.first_policy(&[]));
         }
         say("no defense meets the demand at this loss of accuracy");
         Ok(self.first_policy(&[]))
@@ -173,10 +201,17 @@ impl TryArgs {
 
     /// Returns the first policy, if any were named, or else the label alone.
     fn first_policy(&self, policies: &[Policy]) -> Policy {
-        let first = policies.first().filter(|_| !self.policies.is_empty());
+        let served = |policy: &&Policy| policy.defenses.iter().all(is_served);
+        let first = policies.first().filter(|_| !self.policies.is_empty()).filter(served);
         let label = || Policy::of(DefenseConfig::ClassLabel { softening: 0.0 });
         first.cloned().unwrap_or_else(label)
     }
+}
+
+/// Returns true if the coordinator of a deployment folder can apply a defense: it has neither
+/// scores of a training nor weights of the passive parties.
+fn is_served(defense: &DefenseConfig) -> bool {
+    !defense.fitted() && !defense.needs_passive_weights()
 }
 
 /// Prints the schemas of the parties.
@@ -246,7 +281,6 @@ mod tests {
     fn hosts_are_names_without_ports() {
         for (text, expected) in [
             ("passive-1=10.0.0.7", Some("10.0.0.7")),
-            ("coordinator=[fd00::1]", Some("[fd00::1]")),
             ("active=db.example", Some("db.example")),
             ("active=db.example:7102", None),
             ("active", None),

@@ -10,7 +10,7 @@ use vfl_core::data::{ColumnRole, Limits, read_schema};
 use vfl_core::types::PartyName;
 use vfl_datasets::{Dataset, PartyTables, passive_names};
 use vfl_features::read_ids;
-use vfl_features::stores::{Inference, infer, rows_of};
+use vfl_features::stores::{Inference, infer, rows_of, with_bad_cells};
 
 /// Tables, CSV or Parquet, with the parties that hold their columns.
 ///
@@ -90,6 +90,7 @@ impl TableSpec {
                     self.passive.is_empty(),
                     "--passive divides the columns of one table: of several tables, the first is the active party's, and each other one a passive party's"
                 );
+                self.check_left_out()?;
                 let names = names_of(passive)?;
                 let mut parties = vec![self.whole(active, None)?];
                 for (file, name) in passive.iter().zip(names) {
@@ -100,17 +101,85 @@ impl TableSpec {
         }
     }
 
+    /// Checks that each column to be left out is in one of several tables.
+    fn check_left_out(&self) -> anyhow::Result<()> {
+        let mut unknown = self.left_out.clone();
+        for file in &self.files {
+            let names = rows_of(file, None)?.names().to_vec();
+            unknown.retain(|name| !names.contains(name));
+        }
+        ensure!(unknown.is_empty(), "no table has the column {:?}", unknown.first());
+        Ok(())
+    }
+
+    /// Returns the schema of one file with the columns of all parties, as text; `None` for several
+    /// files.
+    #[must_use]
+    pub fn joined_schema(&self, parties: &[PartyData]) -> Option<String> {
+        let [_] = self.files.as_slice() else { return None };
+        let (active, passive) = parties.split_first()?;
+        let features = passive.iter().filter_map(|party| {
+            let text = &party.schema_text;
+            text.get(text.find("[[features]]")?..)
+        });
+        let text = active.schema_text.trim_end();
+        Some(
+            features.fold(text.to_owned(), |text, more| format!("{text}\n\n{}", more.trim_end()))
+                + "\n",
+        )
+    }
+
     /// Reads a party's own file.
     fn whole(&self, file: &Path, name: Option<PartyName>) -> anyhow::Result<PartyData> {
-        let schema = schema_beside(file);
-        let text = match &schema {
-            Some(schema) => read_text(schema)?,
+        let beside = schema_beside(file);
+        let label = self.label.clone().filter(|_| name.is_none());
+        let kept = |columns: &mut dyn Iterator<Item = String>| -> Vec<String> {
+            columns.filter(|column| !self.left_out.contains(column)).collect()
+        };
+        let text = match &beside {
+            Some(path) if self.left_out.is_empty() => {
+                self.agrees(path, &read_schema(path)?, label.as_ref())?;
+                read_text(path)?
+            }
+            Some(path) => {
+                let schema = read_schema(path)?;
+                self.agrees(path, &schema, label.as_ref())?;
+                let columns = kept(&mut feature_columns(&schema));
+                schema.of_columns(&columns, name.is_none()).to_toml()?
+            }
             None => {
-                let label = self.label.clone().filter(|_| name.is_none());
-                self.guess(file, label, None)?
+                let names = rows_of(file, None)?.names().to_vec();
+                let id = self.id.clone().or_else(|| names.first().cloned());
+                let other =
+                    |column: &String| Some(column) != id.as_ref() && Some(column) != label.as_ref();
+                let columns = kept(&mut names.into_iter().filter(other));
+                self.guess(file, label, Some(columns))?
             }
         };
-        read(file, name, text, schema)
+        read(file, name, text, beside)
+    }
+
+    /// Checks that a schema file names the same id and label as the options.
+    fn agrees(
+        &self,
+        path: &Path,
+        schema: &FeatureSchema,
+        label: Option<&String>,
+    ) -> anyhow::Result<()> {
+        let own = [
+            ("--id", self.id.as_ref(), Some(schema.id_column())),
+            ("--label", label, schema.label().map(|label| label.column.as_str())),
+        ];
+        for (option, given, said) in own {
+            if let Some(given) = given.filter(|given| Some(given.as_str()) != said) {
+                bail!(
+                    "{option} {given}: {} says {}; leave the option out, or correct the schema",
+                    path.display(),
+                    said.unwrap_or("none")
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Divides the columns of one file between the parties.
@@ -124,12 +193,11 @@ impl TableSpec {
         let whole = beside.as_deref().map(read_schema).transpose()?;
         let (id, label, columns) = match &whole {
             Some(schema) => {
+                if let Some(path) = &beside {
+                    self.agrees(path, schema, self.label.as_ref())?;
+                }
                 let label = schema.label().map(|label| label.column.clone());
-                let columns = schema.source_columns().into_iter();
-                let columns = columns
-                    .filter(|column| matches!(column.target, ColumnRole::Column(_)))
-                    .map(|column| column.name);
-                (schema.id_column().to_owned(), label, columns.collect::<Vec<_>>())
+                (schema.id_column().to_owned(), label, feature_columns(schema).collect())
             }
             None => {
                 let names = rows_of(file, None)?.names().to_vec();
@@ -137,11 +205,16 @@ impl TableSpec {
                 (self.id.clone().unwrap_or(first), self.label.clone(), names)
             }
         };
-        let label = label.with_context(|| {
-            format!("say which column of {} is the label: --label COLUMN", file.display())
+        let label = label.with_context(|| match &beside {
+            Some(path) => format!("{} has no [label]: add it", path.display()),
+            None => format!("say which column of {} is the label: --label COLUMN", file.display()),
         })?;
         let mut taken: Vec<&String> = Vec::new();
         for name in self.passive.iter().flatten().chain(&self.left_out) {
+            // A column that the schema leaves out already may be left out once more.
+            if whole.is_some() && self.left_out.contains(name) && !columns.contains(name) {
+                continue;
+            }
             ensure!(columns.contains(name), "{} has no column {name:?}", file.display());
             ensure!(!taken.contains(&name), "column {name:?} is named twice");
             ensure!(*name != id && *name != label, "column {name:?} is the id or the label");
@@ -176,6 +249,13 @@ impl TableSpec {
     }
 }
 
+/// Returns the columns of a schema's features.
+fn feature_columns(schema: &FeatureSchema) -> impl Iterator<Item = String> + use<> {
+    let columns = schema.source_columns().into_iter();
+    let columns = columns.filter(|column| matches!(column.target, ColumnRole::Column(_)));
+    columns.map(|column| column.name)
+}
+
 /// Returns the names of passive parties: those of their files where these are names, and
 /// `passive-1` and so on otherwise.
 fn names_of(files: &[PathBuf]) -> anyhow::Result<Vec<PartyName>> {
@@ -203,7 +283,9 @@ fn read(
 ) -> anyhow::Result<PartyData> {
     let named = schema_file.as_deref().unwrap_or(file).display();
     let schema = FeatureSchema::from_toml(&schema_text).with_context(|| format!("{named}"))?;
-    let mut rows = rows_of(file, None)?;
-    let table = FeatureTable::from_rows(schema, &mut *rows, &Limits::default())?;
+    let wanted: Vec<String> = schema.source_columns().into_iter().map(|of| of.name).collect();
+    let mut rows = rows_of(file, Some(&wanted))?;
+    let table = FeatureTable::from_rows(schema.clone(), &mut *rows, &Limits::default());
+    let table = table.map_err(|e| with_bad_cells(e, file, &schema))?;
     Ok(PartyData { name, schema_text, schema_file, table })
 }

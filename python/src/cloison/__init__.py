@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._attack import Reconstruction, attack, case
 from ._audit import audit
+from ._tables import try_table
 from .errors import (
     BinaryNotFoundError,
     BudgetSpentError,
@@ -15,6 +16,7 @@ from .errors import (
     ConnectError,
     DeadlineExceededError,
     FailedPreconditionError,
+    FrameError,
     IdsError,
     InputError,
     InternalError,
@@ -49,6 +51,7 @@ __all__ = [
     "ConnectError",
     "DeadlineExceededError",
     "FailedPreconditionError",
+    "FrameError",
     "IdsError",
     "InputError",
     "InternalError",
@@ -77,4 +80,5 @@ __all__ = [
     "audit",
     "case",
     "load_report",
+    "try_table",
 ]

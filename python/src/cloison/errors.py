@@ -128,6 +128,10 @@ class InputError(CommandError):
     """A program of Cloison did not take its input: a configuration, a case or a setting (exit code 2)."""
 
 
+class FrameError(CloisonError, ValueError):
+    """A data frame, or a classifier of scikit-learn or a step before it, is not taken."""
+
+
 class ReportError(CloisonError, ValueError):
     """A file is no report of a version that this package reads."""
 

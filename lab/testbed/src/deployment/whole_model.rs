@@ -17,8 +17,8 @@ pub struct WholeModel {
     pub bias: DVector<f64>,
     /// The names of the classes.
     pub class_names: Vec<String>,
-    /// The summary of its training.
-    pub summary: TrainingSummary,
+    /// The summary of its training; `None`: it was trained elsewhere.
+    pub summary: Option<TrainingSummary>,
     /// The ids of the training records.
     pub training_ids: RecordIds,
 }
@@ -62,7 +62,7 @@ impl WholeModel {
             self.class_names.clone(),
             active_entry,
             entries,
-            Some(self.summary.clone()),
+            self.summary.clone(),
             &self.training_ids,
         )?;
         for (store, share) in stores {

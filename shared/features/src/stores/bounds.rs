@@ -10,6 +10,14 @@ pub enum DataError {
     /// A file cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// A file has cells that its schema does not allow.
+    #[error("{first}\nAll such cells of the file:{counts}")]
+    BadCells {
+        /// The first one.
+        first: Box<TableError>,
+        /// All of them by column and problem, a line each.
+        counts: String,
+    },
     /// The settings of a store are invalid.
     #[error("{0}")]
     Config(String),

@@ -9,6 +9,7 @@ use vfl_core::data::table::FeatureTable;
 use vfl_core::data::{Limits, TableError, read_schema};
 
 use crate::features::{Features, RemoteStore};
+use crate::stores::bad_cells::with_bad_cells;
 use crate::stores::cache::CachedStore;
 use crate::stores::parquet_source::{parquet_rows, parquet_store};
 use crate::stores::{
@@ -66,10 +67,12 @@ impl DataConfig {
         self.check_choice()?;
         let schema = read_schema(&self.schema)?;
         if let Some(csv) = &self.csv {
-            return Ok(FeatureTable::from_csv(&self.schema, csv)?.into());
+            let table = FeatureTable::from_csv(&self.schema, csv);
+            return Ok(table.map_err(|e| with_bad_cells(e, csv, &schema))?.into());
         }
         if let Some(parquet) = self.parquet.as_ref().filter(|parquet| parquet.memory) {
-            return Ok(table_of_parquet(schema, &parquet.file)?.into());
+            let table = table_of_parquet(schema.clone(), &parquet.file);
+            return Ok(table.map_err(|e| with_bad_cells(e, &parquet.file, &schema))?.into());
         }
         let store = self.remote(schema)?;
         match &self.cache {

@@ -8,6 +8,7 @@
 //! failure to read the features of a record (a time-out, a broken connection, a value outside its
 //! range, NULL) is an error of the call. Messages and logs contain neither values nor ids.
 
+mod bad_cells;
 mod bounds;
 mod cache;
 mod config;
@@ -32,6 +33,7 @@ mod sqlite;
 
 pub use infer::MAX_CATEGORIES;
 
+pub use bad_cells::with_bad_cells;
 pub use bounds::DataError;
 pub use cache::CacheConfig;
 pub use config::DataConfig;

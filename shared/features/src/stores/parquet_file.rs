@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::basic::LogicalType;
+use parquet::basic::{LogicalType, TimeUnit};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -27,6 +27,8 @@ pub struct ParquetRows {
     names: Vec<String>,
     /// True for each column that holds UUIDs.
     uuids: Vec<bool>,
+    /// True for a column of times in nanoseconds.
+    nanoseconds: Vec<bool>,
     rows: RowIter<'static>,
     row: u64,
     field_bytes: usize,
@@ -94,6 +96,8 @@ impl ParquetRows {
             schema.get_fields().iter().filter(is_wanted).cloned().collect();
         let names = fields.iter().map(|field| field.name().to_owned()).collect();
         let uuids = fields.iter().map(|field| is_uuid(field.get_basic_info())).collect();
+        let nanoseconds =
+            fields.iter().map(|field| is_nanoseconds(field.get_basic_info())).collect();
         let projection = Type::group_type_builder(schema.name())
             .with_fields(fields)
             .build()
@@ -105,6 +109,7 @@ impl ParquetRows {
             file: path.to_owned(),
             names,
             uuids,
+            nanoseconds,
             rows,
             row: 0,
             field_bytes: limits.field_bytes,
@@ -137,6 +142,9 @@ impl RawRows for ParquetRows {
             let taken = match field {
                 Field::Bytes(bytes) if self.uuids[at] => {
                     with_uuid(bytes.data(), |cell| take(at, cell?))
+                }
+                Field::Long(value) if self.nanoseconds[at] => {
+                    with_cell(&of_nanoseconds(*value), self.field_bytes, |cell| take(at, cell?))
                 }
                 _ => with_cell(field, self.field_bytes, |cell| take(at, cell?)),
             };
@@ -225,6 +233,17 @@ fn shortest(decimal: &str) -> String {
 /// Returns true if a column holds UUIDs, which are 16 bytes and no text.
 pub(crate) fn is_uuid(kind: &BasicTypeInfo) -> bool {
     matches!(kind.logical_type_ref(), Some(LogicalType::Uuid))
+}
+
+/// Returns true if a column holds times in nanoseconds, which the reader takes for numbers.
+pub(crate) fn is_nanoseconds(kind: &BasicTypeInfo) -> bool {
+    let Some(LogicalType::Timestamp(kind)) = kind.logical_type_ref() else { return false };
+    kind.unit == TimeUnit::NANOS
+}
+
+/// Returns a time in nanoseconds as a field of times.
+pub(crate) fn of_nanoseconds(value: i64) -> Field {
+    Field::TimestampMicros(value.div_euclid(1000))
 }
 
 /// Passes a UUID in its usual form to `take`.

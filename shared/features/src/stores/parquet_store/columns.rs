@@ -13,7 +13,9 @@ use parquet::record::Field;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use vfl_core::data::{Cell, ColumnRole, TableProblem};
 
-use crate::stores::parquet_file::{is_uuid, text_cell, with_cell, with_uuid};
+use crate::stores::parquet_file::{
+    is_nanoseconds, is_uuid, of_nanoseconds, text_cell, with_cell, with_uuid,
+};
 use crate::stores::parquet_pages::PageFile;
 
 /// The number of values taken from a page at once.
@@ -162,6 +164,9 @@ fn read_column(
         }
         R::Int32ColumnReader(reader) => {
             values(reader, wanted, |at, v| field(at, v.map(|&v| Field::convert_int32(kind, v))))
+        }
+        R::Int64ColumnReader(reader) if is_nanoseconds(kind.self_type().get_basic_info()) => {
+            values(reader, wanted, |at, v| field(at, v.map(|&v| of_nanoseconds(v))))
         }
         R::Int64ColumnReader(reader) => {
             values(reader, wanted, |at, v| field(at, v.map(|&v| Field::convert_int64(kind, v))))

@@ -1,0 +1,380 @@
+"""A linear classifier of scikit-learn with its preprocessing, as weights of columns in their own units.
+
+Each column that reaches the classifier is `a * f + b` of one feature f: a number of a column of the frame, the position of its
+category, or 1 where it has one category. The steps of a pipeline change a and b; the classifier's weights are then folded onto the
+features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from .errors import FrameError
+
+_MOST_DECIMALS: Final = 6
+_MISSING: Final = "missing"
+_SAMPLES: Final = 20
+
+
+@dataclass
+class Column:
+    """A column of the frame, with what the steps of the pipeline make of it."""
+
+    name: str
+    values: pd.Series[Any]
+    missing: float | str | None = None
+    categories: list[str] | None = None
+    ordinal: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        """True for a column of numbers or truth values that no step takes for categories."""
+        return self.categories is None
+
+    def features(self) -> list[str]:
+        """The names of its features, in the order of a schema."""
+        if self.categories is None:
+            return [self.name, f"{self.name} is missing"] if self.missing is not None else [self.name]
+        return [self.name] if self.ordinal else [f"{self.name}={category}" for category in self.categories]
+
+    def raw(self) -> np.ndarray[Any, Any]:
+        """The features of every record, in their own units: records × features."""
+        gaps = self.values.isna().to_numpy()
+        if self.categories is None:
+            filled = 0.0 if self.missing is None else float(self.missing)
+            numbers = self.values.astype("float64").fillna(filled).to_numpy()
+            return np.column_stack([numbers, gaps.astype(float)] if self.missing is not None else [numbers])
+        places = {category: place for place, category in enumerate(self.categories)}
+        texts = [self.missing if gap else text(value) for value, gap in zip(self.values, gaps, strict=True)]
+        if unknown := next((one for one in texts if one not in places), None):
+            raise FrameError(f"column {self.name!r} has the category {unknown!r}, which the encoder does not know")
+        at = np.array([places[str(one)] for one in texts])
+        return np.asarray(at[:, None].astype(float) if self.ordinal else np.eye(len(self.categories))[at])
+
+
+@dataclass
+class _Affine:
+    """`a * f + b` of a feature, or of a column that no step has encoded yet."""
+
+    column: Column
+    feature: str
+    a: float = 1.0
+    b: float = 0.0
+
+    @property
+    def raw(self) -> bool:
+        return (self.feature, self.a, self.b) == (self.column.name, 1.0, 0.0) and not self.column.ordinal
+
+
+@dataclass
+class Linear:
+    """A model of softmax(W f + b), with f the features of `columns` in their own units."""
+
+    classes: list[str]
+    columns: list[Column]
+    weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    bias: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0))
+
+    def features(self) -> list[str]:
+        """The names of all features."""
+        return [name for column in self.columns for name in column.features()]
+
+    def matrix(self) -> np.ndarray[Any, Any]:
+        """Weights: classes × features."""
+        zero = np.zeros(len(self.classes))
+        return np.column_stack([self.weights.get(name, zero) for name in self.features()])
+
+    def scores(self, records: Sequence[int] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The scores of records of the frame, by their positions."""
+        logits = self.raw(records) @ self.matrix().T + self.bias
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    def raw(self, records: Sequence[int] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The features of records: records × features."""
+        return np.asarray(np.hstack([column.raw() for column in self.columns])[np.asarray(records)])
+
+    def file(self, scores: np.ndarray[Any, Any]) -> dict[str, Any]:
+        """The parameter file of the whole model, with the scores of the first records as samples."""
+        count = min(_SAMPLES, len(scores))
+        rows = self.raw(range(count))
+        return {
+            "schema": 1,
+            "class_names": self.classes,
+            "feature_names": self.features(),
+            "weights": self.matrix().tolist(),
+            "bias": self.bias.tolist(),
+            "samples": [{"features": rows[n].tolist(), "scores": scores[n].tolist()} for n in range(count)],
+        }
+
+
+def text(value: object) -> str:
+    """A category as a file has it."""
+    return str(value).strip()
+
+
+def linear(estimator: Any, frame: pd.DataFrame) -> Linear:
+    """Folds a fitted classifier and its preprocessing onto the columns of a frame.
+
+    Raises:
+        FrameError: A step or the classifier is not linear in the columns, or not known; the message has its name.
+    """
+    steps, classifier = _steps(estimator)
+    wanted = [str(name) for name in getattr(estimator, "feature_names_in_", frame.columns)]
+    if missing := [name for name in wanted if name not in frame.columns]:
+        raise FrameError(f"the frame has no column {missing[0]!r}, which the model takes")
+    columns = {name: Column(name, frame[name]) for name in wanted}
+    current = [_Affine(column, name) for name, column in columns.items()]
+    for name, step in steps:
+        current = _apply(name, step, current)
+    weights, bias, classes = _head(classifier)
+    if weights.shape[1] != len(current):
+        raise FrameError(f"the classifier takes {weights.shape[1]} columns, and {len(current)} reach it")
+    model = Linear([text(one) for one in classes], list(columns.values()), bias=bias.copy())
+    for one, weight in zip(current, weights.T, strict=True):
+        if one.raw and one.column.categories is None and not pd.api.types.is_numeric_dtype(one.column.values.dtype):
+            raise FrameError(f"column {one.column.name!r} is no number: a step of the pipeline has to encode it")
+        model.weights[one.feature] = model.weights.get(one.feature, 0.0) + one.a * weight
+        model.bias = model.bias + one.b * weight
+    # A column that no step takes has no weight, and is nobody's business.
+    model.columns = [column for column in model.columns if any(name in model.weights for name in column.features())]
+    for column in model.columns:
+        if column.missing is None and column.values.isna().any():
+            _fill(column)
+        if column.categories is not None and "" in column.categories and column.values.isna().any():
+            raise FrameError(
+                f"column {column.name!r} has blank text and missing values, which a file does not tell apart: fill one of them"
+            )
+    return model
+
+
+def _fill(column: Column) -> None:
+    """Gives a rule to the gaps of a column that no step fills."""
+    if column.categories is None:
+        column.missing = float(column.values.astype("float64").mean())
+        return
+    column.missing = _MISSING
+    if _MISSING not in column.categories:
+        column.categories.append(_MISSING)
+
+
+def _steps(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:
+    if _kind(estimator) == "Pipeline":
+        *before, (_, last) = estimator.steps
+        nested, classifier = _steps(last)
+        return [*before, *nested], classifier
+    return [], estimator
+
+
+def _kind(step: Any) -> str:
+    return type(step).__name__
+
+
+def _head(classifier: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[Any]]:
+    kind = _kind(classifier)
+    if kind not in {"LogisticRegression", "LogisticRegressionCV"}:
+        raise FrameError(
+            f"{kind} is not taken: LogisticRegression is, alone or behind a Pipeline. For a network or another kind train it between the "
+            "parties, or audit a running deployment"
+        )
+    if getattr(classifier, "multi_class", "auto") == "ovr":
+        raise FrameError(f"{kind} with multi_class='ovr' is no softmax: take 'multinomial'")
+    weights = np.asarray(classifier.coef_, dtype="float64")
+    if not np.isfinite(weights).all():
+        raise FrameError(f"{kind} has weights that are not finite")
+    bias = np.asarray(classifier.intercept_, dtype="float64").reshape(-1)
+    bias = np.broadcast_to(bias, (weights.shape[0],))
+    if weights.shape[0] == 1:
+        # One row is the difference of two classes.
+        weights = np.vstack([np.zeros_like(weights[0]), weights[0]])
+        bias = np.array([0.0, bias[0]])
+    return weights, bias, list(classifier.classes_)
+
+
+def _apply(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    kind = _kind(step)
+    # A ColumnTransformer puts a function that changes nothing where columns pass through.
+    if (
+        step is None
+        or (isinstance(step, str) and step == "passthrough")
+        or (kind == "FunctionTransformer" and step.func is None)
+    ):
+        return current
+    if kind == "Pipeline":
+        for inner, one in step.steps:
+            current = _apply(f"{name}, {inner}", one, current)
+        return current
+    if kind == "ColumnTransformer":
+        return _columns(name, step, current)
+    taken = _TAKEN.get(kind)
+    if taken is None:
+        known = ", ".join(sorted([*_TAKEN, "ColumnTransformer", "Pipeline"]))
+        raise FrameError(f"step {name!r} ({kind}) is not linear in the columns, or not known; known are {known}")
+    return taken(name, step, current)
+
+
+def _columns(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    names = [one.column.name for one in current]
+    made: list[_Affine] = []
+    for inner, transformer, chosen in step.transformers_:
+        if isinstance(transformer, str) and transformer == "drop":
+            continue
+        held = [replace(current[place]) for place in _places(names, chosen)]
+        if not held:
+            continue
+        made += _apply(f"{name}, {inner}", transformer, held)
+    return made
+
+
+def _places(names: list[str], chosen: Any) -> list[int]:
+    """The places of the columns that a ColumnTransformer names."""
+    if isinstance(chosen, slice):
+        ends = [names.index(end) if isinstance(end, str) else end for end in (chosen.start, chosen.stop)]
+        last = ends[1] + 1 if isinstance(chosen.stop, str) else ends[1]
+        return list(range(len(names)))[slice(ends[0], last, chosen.step)]
+    listed = [chosen] if isinstance(chosen, str | int) else list(chosen)
+    if listed and all(isinstance(one, bool | np.bool_) for one in listed):
+        return [place for place, held in enumerate(listed) if held]
+    return [names.index(one) if isinstance(one, str) else range(len(names))[int(one)] for one in listed]
+
+
+def _standard(_: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    count = len(current)
+    mean = np.zeros(count) if step.mean_ is None or not step.with_mean else step.mean_
+    scale = np.ones(count) if step.scale_ is None else step.scale_
+    for one, centre, unit in zip(current, mean, scale, strict=True):
+        one.a, one.b = one.a / unit, (one.b - centre) / unit
+    return current
+
+
+def _robust(_: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    count = len(current)
+    centres = np.zeros(count) if step.center_ is None else step.center_
+    units = np.ones(count) if step.scale_ is None else step.scale_
+    for one, centre, unit in zip(current, centres, units, strict=True):
+        one.a, one.b = one.a / unit, (one.b - centre) / unit
+    return current
+
+
+def _min_max(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    if step.clip:
+        raise FrameError(f"step {name!r} (MinMaxScaler) clips, which is not linear: take clip=False")
+    for one, unit, least in zip(current, step.scale_, step.min_, strict=True):
+        one.a, one.b = one.a * unit, one.b * unit + least
+    return current
+
+
+def _max_abs(_: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    for one, unit in zip(current, step.scale_, strict=True):
+        one.a, one.b = one.a / unit, one.b / unit
+    return current
+
+
+def _impute(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    indicators: list[_Affine] = []
+    marked = set(step.indicator_.features_.tolist()) if step.add_indicator and step.indicator_ is not None else set()
+    for place, (one, value) in enumerate(zip(current, step.statistics_, strict=True)):
+        column = one.column
+        if one.feature != column.name or column.categories is not None:
+            raise FrameError(f"step {name!r} (SimpleImputer) stands behind an encoder: put it before")
+        if isinstance(value, float | int | np.number) and not isinstance(value, bool):
+            if math.isnan(float(value)):
+                raise FrameError(f"step {name!r} (SimpleImputer): column {column.name!r} has no value at all")
+            column.missing = (float(value) - one.b) / one.a
+        else:
+            column.missing = text(value)
+        if place in marked:
+            indicators.append(_Affine(column, f"{column.name} is missing"))
+    return current + indicators
+
+
+def _one_hot(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    if getattr(step, "_infrequent_enabled", False):
+        raise FrameError(
+            f"step {name!r} (OneHotEncoder) joins rare categories, which no schema says: join them in the frame"
+        )
+    made: list[_Affine] = []
+    dropped = [None] * len(current) if step.drop_idx_ is None else list(step.drop_idx_)
+    for one, categories, drop in zip(current, step.categories_, dropped, strict=True):
+        _categories(name, one, categories)
+        for place, category in enumerate(one.column.categories or []):
+            if place != drop and place < len(categories):
+                made.append(_Affine(one.column, f"{one.column.name}={category}"))
+    return made
+
+
+def _ordinal(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    for one, categories in zip(current, step.categories_, strict=True):
+        _categories(name, one, categories)
+        if one.column.missing == _MISSING:
+            raise FrameError(f"step {name!r} (OrdinalEncoder): fill the gaps of {one.column.name!r} before")
+        one.column.ordinal = True
+    return current
+
+
+def _categories(name: str, one: _Affine, categories: Any) -> None:
+    column = one.column
+    if not one.raw or column.categories is not None:
+        raise FrameError(f"step {name!r} takes column {column.name!r} after another step: encoders come first")
+    texts = [_MISSING if pd.isna(category) else text(category) for category in categories]
+    if len(set(texts)) < len(texts):
+        raise FrameError(f"column {column.name!r} has two categories that are written alike")
+    if any(pd.isna(category) for category in categories):
+        column.missing = _MISSING
+    elif isinstance(column.missing, float):
+        # The imputer's number is one of the categories, as the encoder writes it.
+        same = [written for written, category in zip(texts, categories, strict=True) if category == column.missing]
+        column.missing = same[0] if same else text(column.missing)
+    if isinstance(column.missing, str) and column.missing not in texts:
+        texts.append(column.missing)
+    column.categories = texts
+
+
+_TAKEN: Final[dict[str, Callable[[str, Any, list[_Affine]], list[_Affine]]]] = {
+    "MaxAbsScaler": _max_abs,
+    "MinMaxScaler": _min_max,
+    "OneHotEncoder": _one_hot,
+    "OrdinalEncoder": _ordinal,
+    "RobustScaler": _robust,
+    "SimpleImputer": _impute,
+    "StandardScaler": _standard,
+}
+
+
+def schema(column: Column) -> dict[str, Any]:
+    """The entry of a column in a schema: kind, range and step, as its values show them."""
+    entry: dict[str, Any] = {"name": column.name}
+    if column.categories is not None:
+        entry |= {"kind": "ordinal" if column.ordinal else "categorical", "categories": column.categories}
+        return entry if column.missing is None else entry | {"missing": column.missing}
+    values = column.values.dropna().astype("float64")
+    filled = [] if column.missing is None else [float(column.missing)]
+    different = sorted({*values.unique(), *filled})
+    if not different or not all(math.isfinite(value) for value in different):
+        raise FrameError(f"column {column.name!r} has no finite value, or an infinite one")
+    low, high = different[0], different[-1]
+    entry |= {"kind": "numeric", "min": low, "max": high}
+    if different == [0.0, 1.0]:
+        entry["kind"] = "binary"
+    elif (step := _step(different)) is not None:
+        entry["step"] = step
+    return entry if column.missing is None else entry | {"missing": float(column.missing)}
+
+
+def _step(values: list[float]) -> float | None:
+    """The unit of the last decimal of all values, if they have few decimals."""
+    decimals = 0
+    for value in values:
+        exponent = Decimal(repr(float(value))).normalize().as_tuple().exponent
+        decimals = max(decimals, -exponent if isinstance(exponent, int) else 0)
+        if decimals > _MOST_DECIMALS:
+            return None
+    step = 10.0**-decimals
+    return step if values[0] < values[-1] and (values[-1] - values[0]) / step < 2**40 else None

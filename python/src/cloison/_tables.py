@@ -1,0 +1,189 @@
+"""Audits of data frames and of scikit-learn's models on this machine, with the program `cloison`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from . import _binary, _linear, _toml
+from .errors import FrameError
+from .report import Report, load_report
+
+# The thresholds are not met; everything was written.
+_NOT_MET: Final = 3
+# Softmax of folded weights and of scikit-learn differ by rounding alone.
+_AGREE: Final = 1e-9
+
+
+def try_table(
+    frame: pd.DataFrame,
+    *,
+    label: str,
+    passive: Sequence[str] | Sequence[Sequence[str]],
+    id: str | None = None,  # noqa: A002
+    leave_out: Sequence[str] = (),
+    **options: Any,
+) -> Report:
+    """Trains on a frame between parties on this machine, audits what the scores give away, and reads the report.
+
+    Runs `cloison try`: a schema is guessed from the values, all parties run over loopback sockets, and the model is trained on
+    secret shares.
+
+    Args:
+        frame: A row for each record.
+        label: The column to predict.
+        passive: The columns of the data provider; a list of lists for several.
+        id: The column of the record ids; by default the index.
+        leave_out: Columns that nobody is to have.
+        options: As `audit` has them: `out`, `deployment`, `policies`, `records`, `test_ids`, `recommend`, `max_added_risk`, `seed`,
+            `timeout`.
+
+    Raises:
+        BinaryNotFoundError: The program is not there.
+        FrameError: The frame is not taken; the message names the column.
+        InputError: The program does not take it.
+        CommandError: The audit failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="cloison-") as place:
+        scratch = Path(place)
+        if unknown := [name for name in (*leave_out, label) if name not in frame.columns]:
+            raise FrameError(f"the frame has no column {unknown[0]!r}")
+        table, index = _frame(frame.drop(columns=list(leave_out)), id)
+        _write(scratch / "table.csv", table)
+        return _run(scratch, label, passive, ["--id", index], **options)
+
+
+def audit_model(
+    estimator: Any,
+    frame: pd.DataFrame,
+    *,
+    label: str,
+    passive: Sequence[str] | Sequence[Sequence[str]],
+    id: str | None = None,  # noqa: A002
+    **options: Any,
+) -> Report:
+    """Audits what the scores of a fitted classifier of scikit-learn would give away, served between parties.
+
+    See `audit`, which calls this.
+    """
+    if label not in frame.columns:
+        raise FrameError(f"the frame has no column {label!r}")
+    table, index = _frame(frame, id)
+    held = table.drop(columns=[index, label])
+    model = _linear.linear(estimator, held)
+    taken = list(getattr(estimator, "feature_names_in_", held.columns))
+    expected = np.asarray(estimator.predict_proba(frame[taken]))
+    off = float(np.abs(model.scores(np.arange(len(held))) - expected).max())
+    if not off <= _AGREE:
+        raise FrameError(
+            f"the folded weights give other scores than predict_proba: the largest difference is {off:.1e}"
+        )
+    with tempfile.TemporaryDirectory(prefix="cloison-") as place:
+        scratch = Path(place)
+        classes = {"column": label, "classes": model.classes}
+        features = [_linear.schema(column) for column in model.columns]
+        description = {"id": index, "label": classes, "features": features}
+        (scratch / "table.schema.toml").write_text(_toml.dumps(description), encoding="utf-8")
+        (scratch / "model.json").write_text(json.dumps(model.file(expected)), encoding="utf-8")
+        names = [column.name for column in model.columns]
+        table = table[[index, *names, label]]
+        for column in model.columns:
+            if column.is_number:
+                # Truth values are numbers here, as the model takes them.
+                table = table.assign(**{column.name: column.values.astype("float64")})
+        _write(scratch / "table.csv", table)
+        held_out = [one for one in _parties(passive) if not set(one) & set(names)]
+        if held_out:
+            raise FrameError(f"the model takes none of the passive columns {held_out[0]}")
+        kept = [[name for name in one if name in names] for one in _parties(passive)]
+        return _run(scratch, label, kept, ["--parameters", "model.json"], **options)
+
+
+def _frame(frame: pd.DataFrame, id: str | None) -> tuple[pd.DataFrame, str]:  # noqa: A002
+    """The frame with a column of ids, and the name of that column."""
+    if id is not None:
+        if id not in frame.columns:
+            raise FrameError(f"the frame has no column {id!r}")
+        return frame, id
+    name = str(frame.index.name or "id")
+    while name in frame.columns:
+        name += "_"
+    table = frame.copy()
+    table.insert(0, name, [str(one) for one in frame.index])
+    if table[name].duplicated().any():
+        raise FrameError("the index has an id twice: name the column of the record ids with id=")
+    return table, name
+
+
+def _write(path: Path, table: pd.DataFrame) -> None:
+    """Writes a frame as CSV, with every digit of its numbers, and nothing where a value is missing."""
+
+    def cell(value: object) -> str:
+        if (
+            value is None
+            or value is pd.NaT
+            or (isinstance(value, float | np.floating) and np.isnan(value))
+            or value is pd.NA
+        ):
+            return ""
+        return value.strftime("%Y-%m-%d") if isinstance(value, pd.Timestamp) else _linear.text(value)
+
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow([str(name) for name in table.columns])
+        columns: Iterable[Any] = (table[name].tolist() for name in table.columns)
+        rows.writerows([cell(value) for value in row] for row in zip(*columns, strict=True))
+
+
+def _parties(passive: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
+    """The columns of each passive party: a list of names is one party's."""
+    alone = [one for one in passive if isinstance(one, str)]
+    others = [list(one) for one in passive if not isinstance(one, str)]
+    return [party for party in (alone, *others) if party]
+
+
+def _run(
+    scratch: Path,
+    label: str,
+    passive: Sequence[str] | Sequence[Sequence[str]],
+    arguments: list[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    deployment: str | PathLike[str] | None = None,
+    policies: Sequence[str] = (),
+    records: int | None = None,
+    test_ids: Sequence[str] | None = None,
+    recommend: bool = False,
+    max_added_risk: float | None = None,
+    seed: int = 7,
+    timeout: float | None = None,
+) -> Report:
+    kept = Path(out).absolute() if out is not None else scratch / "out"
+    folder = Path(deployment).absolute() if deployment is not None else scratch / "deployment"
+    called = ["try", "table.csv", "--label", label, "--seed", str(seed), *arguments]
+    for columns in _parties(passive):
+        if odd := next((one for one in columns if "," in one), None):
+            raise FrameError(f"column {odd!r} has a comma in its name: rename it")
+        called += ["--passive", ",".join(columns)]
+    for policy in policies:
+        called += ["--policy", policy]
+    if records is not None:
+        called += ["--records", str(records)]
+    if test_ids is not None:
+        (scratch / "test.ids").write_text("\n".join(map(str, test_ids)) + "\n", encoding="utf-8")
+        called += ["--test-ids", "test.ids"]
+    if max_added_risk is not None:
+        called += ["--max-added-risk", repr(float(max_added_risk))]
+    if not recommend:
+        called.append("--no-recommend")
+    called += ["--out", str(kept), "--deployment", str(folder)]
+    _binary.run("cloison", called, cwd=scratch, timeout=timeout, accepted=(0, _NOT_MET))
+    return load_report(kept)
