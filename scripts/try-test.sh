@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A table of one's own by `cloison try`: gaps, dates, words for true and false. The deployment that it writes is then started without an
-# edit, each party's folder in a network of its own, and trains and predicts. CLOISON_BIN_DIR names built programs.
+# edit, each party's folder in a network of its own, trains, predicts and is audited. CLOISON_BIN_DIR names built programs.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -80,4 +80,7 @@ done
   die "no training: $(tail -n 3 train.log)"
 active predict --config active.toml --ids data/test.ids --out scores.csv >predict.log 2>&1 || die "no prediction: $(tail -n 3 predict.log)"
 [[ $(wc -l <machine-active/scores.csv) == 1001 ]] || die 'not every test record has a score'
+(cd out/deployment/auditor && timeout 120 ip netns exec "$tag-coordinator" cloison audit --config audit.toml --out report) \
+  >audit.log 2>&1 || die "no audit: $(tail -n 3 audit.log)"
+[[ -s out/deployment/auditor/report/report.html ]] || die 'the audit left no report'
 echo 'try-test.sh: a table became a verdict, and its deployment serves without an edit'

@@ -313,6 +313,9 @@ impl DeploymentFolder<'_> {
         });
         text.push_str(
             "active-party predict --config active.toml --ids data/test.ids --out scores.csv\n```\n\n\
+             In the auditor's folder, `cloison audit --config audit.toml --out report` audits what is served. The parameters stay with \
+             their owners; to learn what the scores add, name records that the active party may know whole (`auxiliary_ids` there, \
+             `known_csv` in active.toml).\n\n\
              `check --config FILE` of each program says what is wrong with a configuration.\n\n| party | address |\n|---|---|\n",
         );
         for name in [COORDINATOR, ACTIVE].into_iter().chain(self.passive()) {
