@@ -20,7 +20,6 @@ use vfl_state::files::write_atomic;
 use vfl_testbed::deployment::{Deployment, DeploymentSpec, Help, active_name, consent, white_box};
 use vfl_transform::TransformConfig;
 
-use super::imported_model::{imported, publish};
 use super::plan::DemoPlan;
 use super::records::Records;
 
@@ -145,7 +144,7 @@ pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
     let help = Help { known: records.table(&dataset, &split)?, moments: true, ..Help::default() };
     let shown = (release, training_transform, plan.privacy);
     if let Some(model) = &plan.imported {
-        publish(&imported(&model.parameters)?, &dataset, &split, state.path())?;
+        model.whole()?.publish(state.path(), &dataset, &split)?;
     }
     let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, help).await?;
     let parties = plan.passive_parties;

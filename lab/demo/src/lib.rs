@@ -4,7 +4,6 @@
 mod command;
 mod demo_deployment;
 mod deployment_folder;
-mod imported_model;
 pub mod inference;
 mod pieces;
 mod plan;

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use vfl_auditor::report::Thresholds;
 use vfl_core::metrics::Metric;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{ParameterFile, SOFTMAX_REGRESSION, TrainingConfig};
+use vfl_core::types::RecordIds;
 use vfl_defense::{DefenseConfig, Policy};
 use vfl_studies::DataSpec;
+use vfl_testbed::deployment::WholeModel;
 use vfl_transform::TransformConfig;
 
 /// The plan of a demonstration.
@@ -68,6 +71,23 @@ pub struct ImportedModel {
     pub file: PathBuf,
     /// The parameters of all features of the data, normalised, in their order.
     pub parameters: ParameterFile,
+}
+
+impl ImportedModel {
+    /// Returns the model to put in service.
+    ///
+    /// # Errors
+    /// If the parameters have no bias.
+    pub(super) fn whole(&self) -> anyhow::Result<WholeModel> {
+        let parameters = &self.parameters;
+        Ok(WholeModel {
+            weights: parameters.weights().clone(),
+            bias: parameters.bias().context("the parameters have no `bias`")?.clone(),
+            class_names: parameters.class_names().to_vec(),
+            summary: None,
+            training_ids: RecordIds::default(),
+        })
+    }
 }
 
 /// Returns the policies of the demo unless others are named.

@@ -13,7 +13,6 @@ use vfl_testbed::deployment::{Help, WholeModel, white_box};
 use vfl_transform::TransformConfig;
 
 use super::demo_deployment::{DemoDeployment, deploy};
-use super::imported_model::{imported, publish};
 use super::plan::DemoPlan;
 
 /// The attacks in the sweep.
@@ -56,7 +55,7 @@ impl SweepInput {
                     training_ids: training_ids.clone(),
                 }
             }
-            (None, Some(model)) => imported(&model.parameters)?,
+            (None, Some(model)) => model.whole()?,
             (None, None) => return Ok(None),
         };
         Ok(Some(Self { whole, audited: served.audited() }))
@@ -95,7 +94,7 @@ async fn sweep(
         bar.at(done as u64, &format!("d = {d}"));
         let split = vertical_split(dataset, plan.first_column, Some(d), 1)?;
         let state = tempfile::tempdir()?;
-        publish(whole, dataset, &split, state.path())?;
+        whole.publish(state.path(), dataset, &split)?;
         let none = TransformConfig::None {};
         let shown = (white_box(), none, None);
         let help = Help { moments: true, ..Help::default() };

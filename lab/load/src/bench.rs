@@ -258,16 +258,8 @@ fn prepare(dir: &Path) -> anyhow::Result<(RecordIds, String)> {
         }),
         training_ids,
     };
-    let name = |columns: &[usize]| {
-        columns.iter().map(|&c| dataset.features()[c].name.clone()).collect::<Vec<_>>()
-    };
-    let passive: Vec<_> = split
-        .passive()
-        .iter()
-        .map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns)))
-        .collect();
     let state = dir.join("state");
-    whole.publish(&state, (split.active(), &name(split.active())), &passive)?;
+    whole.publish(&state, &dataset, &split)?;
     let current = std::fs::read_to_string(state.join("coordinator").join("current"))?;
     let ids = dataset.ids().slice(2, dataset.records());
     Ok((ids, current.trim().to_owned()))

@@ -120,7 +120,7 @@ impl TryArgs {
             ));
         }
         let plan = demo.plan()?;
-        let dataset = self.columns.spec(&self.files, self.seed).load().map_err(input)?;
+        let dataset = tables.join(&parties).map_err(input)?;
         let delivered = demo.run().await;
         // A threshold that is not met is told at the end.
         if let Err(CliError::Input(_) | CliError::Failed(_)) = &delivered {
@@ -154,6 +154,14 @@ impl TryArgs {
         if !(0.0..=1.0).contains(&self.max_accuracy_loss) {
             let message = "--max-accuracy-loss: give a number from 0 to 1, as 0.02 for two points";
             return Err(CliError::Input(message.into()));
+        }
+        for text in self.policies.iter().take(1).filter(|text| *text != "all") {
+            let policy: Policy = text.parse().map_err(CliError::input)?;
+            if !policy.defenses.iter().all(is_served) {
+                return Err(CliError::Input(format!(
+                    "--policy '{policy}': a deployment that trains on secret shares cannot serve it; take `cloison demo --table` to audit it"
+                )));
+            }
         }
         let mut names = HashSet::new();
         let features = parties.iter().flat_map(|party| party.table.schema().features());
@@ -201,8 +209,7 @@ impl TryArgs {
 
     /// Returns the first policy, if any were named, or else the label alone.
     fn first_policy(&self, policies: &[Policy]) -> Policy {
-        let served = |policy: &&Policy| policy.defenses.iter().all(is_served);
-        let first = policies.first().filter(|_| !self.policies.is_empty()).filter(served);
+        let first = policies.first().filter(|_| !self.policies.is_empty());
         let label = || Policy::of(DefenseConfig::ClassLabel { softening: 0.0 });
         first.cloned().unwrap_or_else(label)
     }

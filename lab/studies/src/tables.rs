@@ -61,17 +61,18 @@ impl TableSpec {
     /// # Errors
     /// An error that names the file and the column.
     pub fn load(&self) -> anyhow::Result<Dataset> {
-        self.join(self.parties()?)
+        self.join(&self.parties()?)
     }
 
     /// Joins the tables of the parties by record id.
     ///
     /// # Errors
     /// If they have no record in common, or the ids of the test records cannot be read.
-    pub fn join(&self, parties: Vec<PartyData>) -> anyhow::Result<Dataset> {
-        let mut tables = parties.into_iter();
-        let active = tables.next().context("no table is named")?.table;
-        let passive = tables.filter_map(|of| of.name.map(|name| (name, of.table))).collect();
+    pub fn join(&self, parties: &[PartyData]) -> anyhow::Result<Dataset> {
+        let (active, passive) = parties.split_first().context("no table is named")?;
+        let active = active.table.clone();
+        let passive = passive.iter().filter_map(|of| Some((of.name.clone()?, of.table.clone())));
+        let passive = passive.collect();
         let test = self.test_ids.as_deref().map(read_ids).transpose()?;
         let tables = PartyTables { active, passive };
         Ok(Dataset::join(&self.name(), &tables, test.as_ref(), self.seed)?)

@@ -6,6 +6,7 @@ use nalgebra::{DMatrix, DVector};
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 use vfl_core::model::{LinearParameters, ModelSpec};
 use vfl_core::types::{PartyName, RecordIds};
+use vfl_datasets::{Dataset, VerticalSplit};
 use vfl_state::ShareStore;
 
 /// A whole model in one place. The lab made all the data, so only it may assemble one, to deploy
@@ -24,21 +25,23 @@ pub struct WholeModel {
 }
 
 impl WholeModel {
-    /// Stores the model, split by columns, in the directories of a deployment that is about to
-    /// start.
+    /// Stores the model, divided along a split of a data set's columns, in the directories of a
+    /// deployment that is about to start.
     ///
     /// # Errors
     /// If a directory cannot be written.
     pub fn publish(
         &self,
         state_dir: &Path,
-        active: (&[usize], &[String]),
-        passive: &[(PartyName, Vec<usize>, Vec<String>)],
+        dataset: &Dataset,
+        split: &VerticalSplit,
     ) -> anyhow::Result<()> {
-        let put = |name: &str, columns: &[usize], names: &[String], bias: Option<DVector<f64>>| {
+        let put = |name: &str, columns: &[usize], bias: Option<DVector<f64>>| {
             let store = ShareStore::open(&state_dir.join(name))?;
+            let names = columns.iter().map(|&c| dataset.features()[c].name.clone());
+            let names: Vec<String> = names.collect();
             let parameters = LinearParameters::new(self.weights.select_columns(columns), bias)?;
-            let share = store.put(&parameters, names)?;
+            let share = store.put(&parameters, &names)?;
             let entry = PartyEntry {
                 name: PartyName::new(name)?,
                 features: columns.len() as u32,
@@ -47,12 +50,11 @@ impl WholeModel {
             };
             anyhow::Ok((store, entry))
         };
-        let (active_store, active_entry) =
-            put("active", active.0, active.1, Some(self.bias.clone()))?;
+        let (active_store, active_entry) = put("active", split.active(), Some(self.bias.clone()))?;
         let mut stores = vec![(active_store, active_entry.share.clone())];
         let mut entries = Vec::new();
-        for (name, columns, names) in passive {
-            let (store, entry) = put(name.as_str(), columns, names, None)?;
+        for party in split.passive() {
+            let (store, entry) = put(party.name.as_str(), &party.columns, None)?;
             stores.push((store, entry.share.clone()));
             entries.push(entry);
         }

@@ -231,6 +231,45 @@ async fn a_page_that_is_too_large_is_refused() {
     assert!(std::fs::metadata(&path).unwrap().len() < 16 << 20, "small as it is");
 }
 
+/// A time is its day in UTC, whatever the unit that the file has, in memory and on disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn times_of_every_unit_are_days() {
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.parquet");
+    for (unit, second) in [("MILLIS", 1_000), ("MICROS", 1_000_000), ("NANOS", 1_000_000_000)] {
+        let message = format!(
+            "message m {{ REQUIRED BYTE_ARRAY id (UTF8); REQUIRED INT64 at (TIMESTAMP({unit},true)); }}"
+        );
+        let kind = Arc::new(parquet::schema::parser::parse_message_type(&message).unwrap());
+        let file = std::fs::File::create(&path).unwrap();
+        let properties = parquet::file::properties::WriterProperties::builder().build();
+        let writer =
+            parquet::file::writer::SerializedFileWriter::new(file, kind, Arc::new(properties));
+        let mut writer = writer.unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let names = ["r0", "r1"].map(ByteArray::from);
+        column.typed::<ByteArrayType>().write_batch(&names, None, None).unwrap();
+        column.close().unwrap();
+        // The last second of 1969, and noon of 1970-01-11.
+        let times = [-second, (10 * 86_400 + 43_200) * second];
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&times, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        for memory in [true, false] {
+            let mut config = config(&path);
+            config.parquet.as_mut().unwrap().memory = memory;
+            let schema = "id = \"id\"\n[[features]]\nname = \"at\"\nkind = \"date\"\nmin = \"1969-12-31\"\nmax = \"1970-01-11\"\n";
+            std::fs::write(&config.schema, schema).unwrap();
+            let found = config.open().unwrap().lookup(&ids(["r0", "r1"])).await.unwrap();
+            assert_eq!(found.block.matrix().as_slice(), [0.0, 1.0], "{unit}, memory: {memory}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_changes_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
