@@ -44,7 +44,7 @@ fi
 say "installing the package and what tests it into $out/venv"
 # Not editable: the tests see what the wheel holds. Built from a copy, so that nothing is left in the sources.
 rm -rf "$out/source" && mkdir -p "$out/source"
-cp -r "$root/python/pyproject.toml" "$root/python/README.md" "$root/python/src" "$out/source"
+cp -r "$root/python/"{pyproject.toml,hatch_build.py,README.md,src} "$out/source"
 pip=("$out/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input)
 if [[ ! -f "$out/venv/wanted" ]]; then
   "${pip[@]}" "$out/source[test]"

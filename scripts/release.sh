@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a release consists of: one archive per platform with static binaries, completions, the manual, units and examples; the list of
-# what the binaries are made of (CycloneDX); and the checksums of all. Two runs on one commit make the same bytes from the same binaries.
+# What a release consists of: one archive per platform with static binaries, completions, the manual, units and examples; a Python
+# wheel with the package and the programs; the list of what the binaries are made of (CycloneDX); and the checksums of all. Two runs on one commit make the same bytes from the same binaries.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -16,7 +16,7 @@ usage: release.sh [--out DIR] [--target TRIPLE] [--profile NAME] [--skip-build D
 environment:
   SOURCE_DATE_EPOCH  time of all files (default: that of the last commit)
 
-Needs tar, gzip, strip, sha256sum and python3.
+Needs tar, gzip, strip, sha256sum, python3 and its venv, which takes the wheel's builder from PyPI.
 USAGE
 }
 
@@ -68,6 +68,7 @@ for binary in "${binaries[@]}" "${siblings[@]}"; do
 done
 
 version=$("$built/cloison" --version | sed 's/^cloison //')
+grep -q "^version = \"$version\"$" python/pyproject.toml || die "python/pyproject.toml has another version than the programs, $version"
 name="cloison-$version-$target"
 own=$(mktemp -d)
 trap 'rm -rf "$own"' EXIT
@@ -115,6 +116,18 @@ epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 tar -C "$own" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX --mtime="@$epoch" -cf - "$name" |
   gzip -9 -n >"$out/$name.tar.gz"
 cp "$own/$name.cdx.json" "$out/"
+
+say 'the wheel'
+machine=${target%%-*}
+tag="py3-none-linux_$machine"
+# A static program runs with any C library.
+[[ $static == no ]] || tag="py3-none-manylinux_2_17_$machine.manylinux2014_$machine.musllinux_1_1_$machine"
+mkdir "$own/programs" "$own/wheel"
+cp -p "$tree/bin/"* "$own/programs/"
+cp -r python/{pyproject.toml,hatch_build.py,README.md,src} "$own/wheel/"
+python3 -m venv "$own/venv" || die 'python3 has no venv (Debian: python3-venv)'
+CLOISON_WHEEL_PROGRAMS=$own/programs CLOISON_WHEEL_TAG=$tag SOURCE_DATE_EPOCH=$epoch \
+  "$own/venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-input --no-deps --wheel-dir "$out" "$own/wheel"
 # Of all archives that are here: those of other platforms, made by runs of their own, among them.
-(cd "$out" && sha256sum -- *.tar.gz *.cdx.json >SHA256SUMS && sha256sum --check --quiet SHA256SUMS)
-say "written: $out/$name.tar.gz ($(($(stat -c %s "$out/$name.tar.gz") / 1024)) KiB), $name.cdx.json, SHA256SUMS"
+(cd "$out" && sha256sum -- *.tar.gz *.whl *.cdx.json >SHA256SUMS && sha256sum --check --quiet SHA256SUMS)
+say "written: $out/$name.tar.gz ($(($(stat -c %s "$out/$name.tar.gz") / 1024)) KiB), $(cd "$out" && echo *.whl), $name.cdx.json, SHA256SUMS"

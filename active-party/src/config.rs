@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use vfl_core::data::table::FeatureTable;
+use vfl_core::data::{self, CsvDialect};
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
 use vfl_features::features::Features;
@@ -89,7 +90,7 @@ pub struct AuditTable {
     pub max_minutes: u64,
     /// Passive features of some records that this party knows, for attacks that learn from such
     /// records: ids and the features of all passive parties, in the order of the parties' names.
-    /// Default none.
+    /// `separator` and `decimal` of `[data]` are those of this file too. Default none.
     pub known_csv: Option<PathBuf>,
     /// The schema of `known_csv`, with the ranges that the owners of the columns declare.
     pub known_schema: Option<PathBuf>,
@@ -111,13 +112,14 @@ impl AuditTable {
     }
 
     /// Reads the known passive features, if there are any.
-    fn known(&self) -> Result<Option<FeatureTable>, String> {
+    fn known(&self, dialect: CsvDialect) -> Result<Option<FeatureTable>, String> {
         let (csv, schema) = match (&self.known_csv, &self.known_schema) {
             (None, None) => return Ok(None),
             (Some(csv), Some(schema)) => (csv, schema),
             _ => return Err("`known_csv` and `known_schema` come together".into()),
         };
-        let table = FeatureTable::from_csv(schema, csv).map_err(|e| e.to_string())?;
+        let table = FeatureTable::from_csv_with(schema, csv, dialect, &data::Limits::default());
+        let table = table.map_err(|e| e.to_string())?;
         if table.labels().is_some() {
             return Err(
                 "`known_schema` declares a label; known records are passive features alone".into(),
@@ -353,7 +355,8 @@ impl Settings {
         v.model.sub_model(classes).map_err(|e| file.error(format!("[model]: {e}")))?;
         v.training.checked(&v.model).map_err(|e| file.error(format!("[training]: {e}")))?;
         v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
-        let known = v.audit.known().map_err(|e| file.error(format!("[audit]: {e}")))?;
+        let known =
+            v.audit.known(v.data.dialect()).map_err(|e| file.error(format!("[audit]: {e}")))?;
         let state_dir =
             place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());
         let state_dir = state_dir.map_err(|e| file.error(e))?;

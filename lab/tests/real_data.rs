@@ -4,6 +4,7 @@
 use tokio::runtime::Handle;
 use vfl_auditor::report::{Audit, Outcome, Report, Thresholds, render_table};
 use vfl_coordinator::training::check_residuals;
+use vfl_core::data::CsvDialect;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{
     Combiner, ModelConfig, TrainingConfig, TrainingMode, TrainingValues, cross_entropy,
@@ -426,6 +427,7 @@ async fn tables_read_back_give_the_same_audit() {
             .chain(files.passive.iter().map(|(_, of)| of))
             .map(|of| of.csv.clone())
             .collect(),
+        dialect: CsvDialect::default(),
         id: None,
         label: None,
         passive: Vec::new(),

@@ -120,7 +120,7 @@ def test_a_program_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp
         cloison.attack("case.json", "rcc1")
     monkeypatch.delenv("CLOISON_BIN")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(cloison.BinaryNotFoundError, match="not on PATH"):
+    with pytest.raises(cloison.BinaryNotFoundError, match="nor on PATH"):
         cloison.attack("case.json", "rcc1")
     # A program named by itself stands for its directory.
     program = tmp_path / "active-party"

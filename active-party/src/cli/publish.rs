@@ -33,8 +33,11 @@ A file whose name ends in .safetensors holds a model of any kind as PyTorch name
   save_file(model.state_dict(), \"active.safetensors\", metadata={
       \"kind\": \"mlp\", \"settings\": json.dumps({\"activation\": \"relu\"}),
       \"feature_names\": json.dumps([\"age\", \"job=clerk\"]), \"class_names\": json.dumps([\"no\", \"yes\"])})
-An mlp is an nn.Sequential of nn.Linear and activations. Outputs are added, one per class; or they are embeddings, side by side, if \
-the coordinator's operator has imported a top model for them (`coordinator import-parameters`).
+An mlp is an nn.Sequential of nn.Linear and activations. Its layers are used in the order of the numbers in their names; \
+other names take \"layers\": json.dumps([\"input\", \"head\"]). With \"samples\": \
+json.dumps([{\"features\": [0.2, 1], \"outputs\": [0.7, -0.3]}]) the import compares what the model makes of them. Outputs \
+are added, one per class; or they are embeddings, side by side, if the coordinator's operator has imported a top model for them \
+(`coordinator import-parameters`).
 
 Every passive party stages its own part: `passive-party import-parameters`. Then `active-party publish` puts the model in \
 service. Importing runs beside the service and changes nothing that is in service; importing again replaces what is staged.")]

@@ -23,7 +23,8 @@ activations, written with the `safetensors` package:
       \"feature_names\": json.dumps([f\"{party}.{i}\" for party, width in parties for i in range(1, width + 1)]),
       \"class_names\": json.dumps([\"no\", \"yes\"])})
 feature_names: the active party's outputs first, then the passive parties' in the order of this configuration, each party by \
-the name in its certificate. class_names: those of the active party's label, in that order.
+the name in its certificate. class_names: those of the active party's label, in that order. \
+`layers` and `samples` are as `active-party import-parameters --help` has them.
 
 Every party stages its own part (`active-party import-parameters`, `passive-party import-parameters`). Then `active-party \
 publish` puts the model in service, with this top model, once. While one is staged, outputs are embeddings for it; without one \

@@ -14,7 +14,7 @@ use vfl_core::model::{ParameterFile, TrainingValues};
 use vfl_core::types::RecordIds;
 use vfl_datasets::Dataset;
 use vfl_defense::Policy;
-use vfl_features::stores::rows_of;
+use vfl_features::stores::{TableFile, rows_of};
 use vfl_state::files::{make_private_dir, write_atomic};
 use vfl_studies::{PartyData, TableSpec};
 use vfl_testbed::certs;
@@ -108,7 +108,10 @@ impl DeploymentFolder<'_> {
             make_private_dir(&data)?;
             let file = self.tables.files.get(at).or(self.tables.files.first());
             let file = file.context("no table is named")?;
-            put(data.join(format!("{name}.csv")), &rows(file, party.table.schema())?)?;
+            put(
+                data.join(format!("{name}.csv")),
+                &rows(self.tables.file(file), party.table.schema())?,
+            )?;
             put(data.join(format!("{name}.schema.toml")), &party.schema_text)?;
             if let Some(whole) = self.parameters {
                 let features = party.table.schema().features().iter();
@@ -336,7 +339,7 @@ fn lines(ids: &RecordIds) -> String {
 }
 
 /// Returns the columns of a file that a schema declares, as CSV: the values as they are.
-fn rows(file: &Path, schema: &FeatureSchema) -> anyhow::Result<String> {
+fn rows(file: TableFile<'_>, schema: &FeatureSchema) -> anyhow::Result<String> {
     let columns = schema.source_columns();
     let declared: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let mut rows = rows_of(file, Some(&declared))?;
@@ -354,6 +357,7 @@ fn rows(file: &Path, schema: &FeatureSchema) -> anyhow::Result<String> {
                 record[place] = match cell {
                     // A number of 1 or 0 where the schema has numbers.
                     Cell::Bool(value) if columns[place].number => u8::from(value).to_string(),
+                    Cell::CommaText(text) if columns[place].number => text.replacen(',', ".", 1),
                     _ => cell.text()?.into_owned(),
                 };
             }

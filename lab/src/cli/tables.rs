@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use vfl_core::data::{CsvDialect, DecimalMark, Separator};
 use vfl_studies::TableSpec;
 
 /// The caller's own tables in place of a data set.
@@ -35,6 +36,12 @@ pub struct ColumnArgs {
     /// The column of the record ids. Default the first.
     #[arg(long, value_name = "COLUMN")]
     pub id: Option<String>,
+    /// The separator of a CSV table: `,`, `;`, `|` or `tab`. Default: that of its header.
+    #[arg(long, value_name = "CHARACTER")]
+    pub separator: Option<Separator>,
+    /// The decimal mark of a CSV table's numbers: `.` or `,`. Default a point.
+    #[arg(long, value_name = "MARK")]
+    pub decimal: Option<DecimalMark>,
     /// A file with the ids of the test records. Default: a tenth of the records; 1000 or two fifths
     /// of fewer than 10 000.
     #[arg(long, value_name = "FILE")]
@@ -47,6 +54,10 @@ impl ColumnArgs {
         let columns = |list: &String| list.split(',').map(|name| name.trim().to_owned()).collect();
         TableSpec {
             files: files.to_vec(),
+            dialect: CsvDialect {
+                separator: self.separator,
+                decimal: self.decimal.unwrap_or_default(),
+            },
             id: self.id.clone(),
             label: self.label.clone(),
             passive: self.passive.iter().map(columns).collect(),
@@ -63,6 +74,8 @@ impl ColumnArgs {
             (!self.passive.is_empty(), "--passive"),
             (!self.leave_out.is_empty(), "--leave-out"),
             (self.id.is_some(), "--id"),
+            (self.separator.is_some(), "--separator"),
+            (self.decimal.is_some(), "--decimal"),
             (self.test_ids.is_some(), "--test-ids"),
         ];
         given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)

@@ -9,7 +9,10 @@ use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::FeatureStore;
 use vfl_core::model::Combiner;
 use vfl_defense::{DefenseConfig, Policy};
-use vfl_demo::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DeploymentFolder};
+use vfl_demo::{
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoDeployment, DemoPlan,
+    DeploymentFolder,
+};
 use vfl_present::ColumnKind::{Name, Right, Text};
 use vfl_present::progress::say;
 use vfl_present::{Frame, Table};
@@ -121,15 +124,19 @@ impl TryArgs {
         }
         let plan = demo.plan()?;
         let dataset = tables.join(&parties).map_err(input)?;
-        let delivered = demo.run().await;
+        let failed = |e: anyhow::Error| CliError::Failed(format!("{e:#}"));
+        let served = vfl_demo::serve(&plan).await.map_err(failed)?;
+        let report = vfl_demo::audit(&plan, &served).await.map_err(failed)?;
+        let delivered = demo.output.deliver(&report);
         // A threshold that is not met is told at the end.
         if let Err(CliError::Input(_) | CliError::Failed(_)) = &delivered {
             return delivered;
         }
         let policy = match self.no_recommend {
             true => self.first_policy(&plan.policies),
-            false => self.recommended(&plan.policies).await?,
+            false => self.recommended(&served, &plan).await?,
         };
+        served.deployment.stop().await.map_err(failed)?;
         let training = plan.training.values();
         DeploymentFolder {
             tables: &tables,
@@ -141,7 +148,7 @@ impl TryArgs {
             hosts,
         }
         .write(&folder)
-        .map_err(|e| CliError::Failed(format!("{e:#}")))?;
+        .map_err(failed)?;
         say(&format!(
             "deployment with the policy {policy}: {}",
             folder.join("README.md").display()
@@ -189,9 +196,13 @@ impl TryArgs {
     }
 
     /// Searches for the defense that adds little, and returns it; the label alone if there is none.
-    async fn recommended(&self, policies: &[Policy]) -> Result<Policy, CliError> {
-        let found = recommend_for(&self.demo(), self.thresholds, self.max_accuracy_loss).await?;
-        let Some(found) = found else { return Ok(self.first_policy(policies)) };
+    async fn recommended(
+        &self,
+        served: &DemoDeployment,
+        plan: &DemoPlan,
+    ) -> Result<Policy, CliError> {
+        let found = recommend_for(served, plan, self.thresholds, self.max_accuracy_loss).await?;
+        let Some(found) = found else { return Ok(self.first_policy(&plan.policies)) };
         // A reader that stops early (`| head`) is not a failure.
         let _ = write!(std::io::stdout(), "\n{}", found.text());
         if let Some(trial) = found.recommended() {
@@ -224,6 +235,7 @@ fn is_served(defense: &DefenseConfig) -> bool {
 /// Prints the schemas of the parties.
 fn show(parties: &[PartyData]) {
     let mut rows: Vec<[String; 4]> = Vec::new();
+    let mut said = HashSet::new();
     for party in parties {
         let owner = party.name.as_ref().map_or("active", |name| name.as_str());
         rows.extend(
@@ -239,8 +251,12 @@ fn show(parties: &[PartyData]) {
             |file| format!("schema of {}", file.display()),
         );
         say(&format!("{owner}: {records} records by {}{label}; {source}", schema.id_column()));
-        let notes = party.schema_text.lines().filter_map(|line| line.strip_prefix("# "));
-        notes.filter(|line| line.contains(": all records have")).for_each(say);
+        for note in &party.notes {
+            // One table has the same ids for all.
+            if said.insert(note.as_str()) {
+                say(note);
+            }
+        }
     }
     let column = |at: usize| rows.iter().map(move |row| row[at].clone());
     let table = Table::new()

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::FeatureTable;
-use vfl_core::data::{ColumnRole, Limits, read_schema};
+use vfl_core::data::{ColumnRole, CsvDialect, Limits, read_schema};
 use vfl_core::types::PartyName;
 use vfl_datasets::{Dataset, PartyTables, passive_names};
 use vfl_features::read_ids;
-use vfl_features::stores::{Inference, infer, rows_of, with_bad_cells};
+use vfl_features::stores::{Inference, InferredSchema, TableFile, infer, rows_of, with_bad_cells};
 
 /// Tables, CSV or Parquet, with the parties that hold their columns.
 ///
@@ -21,6 +21,8 @@ pub struct TableSpec {
     /// One file with the columns of all parties; or the active party's, then a file of each passive
     /// party.
     pub files: Vec<PathBuf>,
+    /// The separator and the decimal mark of those that are CSV.
+    pub dialect: CsvDialect,
     /// The column of the record ids; `None`: the first.
     pub id: Option<String>,
     /// The column of the labels; `None`: that of the schema file.
@@ -44,6 +46,8 @@ pub struct PartyData {
     pub schema_text: String,
     /// The file that the schema was read from; `None`: it was guessed.
     pub schema_file: Option<PathBuf>,
+    /// Notes on the guess.
+    pub notes: Vec<String>,
     /// The table.
     pub table: FeatureTable,
 }
@@ -106,7 +110,7 @@ impl TableSpec {
     fn check_left_out(&self) -> anyhow::Result<()> {
         let mut unknown = self.left_out.clone();
         for file in &self.files {
-            let names = rows_of(file, None)?.names().to_vec();
+            let names = rows_of(self.file(file), None)?.names().to_vec();
             unknown.retain(|name| !names.contains(name));
         }
         ensure!(unknown.is_empty(), "no table has the column {:?}", unknown.first());
@@ -137,19 +141,19 @@ impl TableSpec {
         let kept = |columns: &mut dyn Iterator<Item = String>| -> Vec<String> {
             columns.filter(|column| !self.left_out.contains(column)).collect()
         };
-        let text = match &beside {
+        let guess = match &beside {
             Some(path) if self.left_out.is_empty() => {
                 self.agrees(path, &read_schema(path)?, label.as_ref())?;
-                read_text(path)?
+                given(read_text(path)?)
             }
             Some(path) => {
                 let schema = read_schema(path)?;
                 self.agrees(path, &schema, label.as_ref())?;
                 let columns = kept(&mut feature_columns(&schema));
-                schema.of_columns(&columns, name.is_none()).to_toml()?
+                given(schema.of_columns(&columns, name.is_none()).to_toml()?)
             }
             None => {
-                let names = rows_of(file, None)?.names().to_vec();
+                let names = rows_of(self.file(file), None)?.names().to_vec();
                 let id = self.id.clone().or_else(|| names.first().cloned());
                 let other =
                     |column: &String| Some(column) != id.as_ref() && Some(column) != label.as_ref();
@@ -157,7 +161,7 @@ impl TableSpec {
                 self.guess(file, label, Some(columns))?
             }
         };
-        read(file, name, text, beside)
+        self.read(file, name, guess, beside)
     }
 
     /// Checks that a schema file names the same id and label as the options.
@@ -201,7 +205,7 @@ impl TableSpec {
                 (schema.id_column().to_owned(), label, feature_columns(schema).collect())
             }
             None => {
-                let names = rows_of(file, None)?.names().to_vec();
+                let names = rows_of(self.file(file), None)?.names().to_vec();
                 let first = names.first().cloned().context("the table has no column")?;
                 (self.id.clone().unwrap_or(first), self.label.clone(), names)
             }
@@ -224,11 +228,11 @@ impl TableSpec {
         let active = columns.iter().filter(|c| !taken.contains(c) && **c != id && **c != label);
         let of_party = |name: Option<PartyName>, held: Vec<String>| {
             let label = name.is_none().then(|| label.clone());
-            let text = match &whole {
-                Some(schema) => schema.of_columns(&held, label.is_some()).to_toml()?,
+            let guess = match &whole {
+                Some(schema) => given(schema.of_columns(&held, label.is_some()).to_toml()?),
                 None => self.guess(file, label, Some(held))?,
             };
-            read(file, name, text, beside.clone())
+            self.read(file, name, guess, beside.clone())
         };
         let mut parties = vec![of_party(None, active.cloned().collect())?];
         for (name, held) in passive_names(self.passive.len())?.into_iter().zip(&self.passive) {
@@ -243,11 +247,38 @@ impl TableSpec {
         file: &Path,
         label: Option<String>,
         columns: Option<Vec<String>>,
-    ) -> anyhow::Result<String> {
+    ) -> anyhow::Result<InferredSchema> {
         let asked =
             Inference { id: self.id.clone(), label, features: columns, max_categories: None };
-        infer(file, &asked).with_context(|| format!("{}", file.display()))
+        infer(self.file(file), &asked).with_context(|| format!("{}", file.display()))
     }
+
+    /// Returns one of the files, with the dialect of all.
+    #[must_use]
+    pub fn file<'a>(&self, path: &'a Path) -> TableFile<'a> {
+        TableFile { path, dialect: self.dialect }
+    }
+
+    fn read(
+        &self,
+        file: &Path,
+        name: Option<PartyName>,
+        InferredSchema { text, notes }: InferredSchema,
+        schema_file: Option<PathBuf>,
+    ) -> anyhow::Result<PartyData> {
+        let named = schema_file.as_deref().unwrap_or(file).display();
+        let schema = FeatureSchema::from_toml(&text).with_context(|| format!("{named}"))?;
+        let wanted: Vec<String> = schema.source_columns().into_iter().map(|of| of.name).collect();
+        let mut rows = rows_of(self.file(file), Some(&wanted))?;
+        let table = FeatureTable::from_rows(schema.clone(), &mut *rows, &Limits::default());
+        let table = table.map_err(|e| with_bad_cells(e, self.file(file), &schema))?;
+        Ok(PartyData { name, schema_text: text, schema_file, notes, table })
+    }
+}
+
+/// Returns a schema that nobody guessed.
+fn given(text: String) -> InferredSchema {
+    InferredSchema { text, notes: Vec::new() }
 }
 
 /// Returns the columns of a schema's features.
@@ -274,19 +305,4 @@ fn schema_beside(file: &Path) -> Option<PathBuf> {
 
 fn read_text(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
-}
-
-fn read(
-    file: &Path,
-    name: Option<PartyName>,
-    schema_text: String,
-    schema_file: Option<PathBuf>,
-) -> anyhow::Result<PartyData> {
-    let named = schema_file.as_deref().unwrap_or(file).display();
-    let schema = FeatureSchema::from_toml(&schema_text).with_context(|| format!("{named}"))?;
-    let wanted: Vec<String> = schema.source_columns().into_iter().map(|of| of.name).collect();
-    let mut rows = rows_of(file, Some(&wanted))?;
-    let table = FeatureTable::from_rows(schema.clone(), &mut *rows, &Limits::default());
-    let table = table.map_err(|e| with_bad_cells(e, file, &schema))?;
-    Ok(PartyData { name, schema_text, schema_file, table })
 }

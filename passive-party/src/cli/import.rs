@@ -29,8 +29,11 @@ A file whose name ends in .safetensors holds a model of any kind as PyTorch name
   save_file(model.state_dict(), \"passive.safetensors\", metadata={
       \"kind\": \"mlp\", \"settings\": json.dumps({\"activation\": \"relu\"}),
       \"feature_names\": json.dumps([\"age\", \"job=clerk\"]), \"class_names\": json.dumps([\"no\", \"yes\"])})
-An mlp is an nn.Sequential of nn.Linear and activations. Its outputs are added to the other parties', one per class; or they are \
-an embedding, for a top model that the coordinator's operator imports.
+An mlp is an nn.Sequential of nn.Linear and activations. Its layers are used in the order of the numbers in their names; \
+other names take \"layers\": json.dumps([\"input\", \"head\"]). With \"samples\": \
+json.dumps([{\"features\": [0.2, 1], \"outputs\": [0.7, -0.3]}]) the import compares what the model makes of them. Its \
+outputs are added to the other parties', one per class; or they are an embedding, for a top model that the coordinator's \
+operator imports.
 
 The weights are of features normalised to [0, 1] by the ranges that the schema declares. With w of a feature in its own \
 units, the weight here is w * (max - min), and w * min of every feature, per class, is added to the bias of the active \

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import site
 import subprocess
+import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,10 +17,10 @@ _USAGE: Final = 2
 
 
 def find(program: str) -> Path:
-    """The path of a program: in the directory that `CLOISON_BIN` names (or of the program that it names), else on `PATH`.
+    """The path of a program: of the directory that `CLOISON_BIN` names (or of the program there), else the wheel's, else on `PATH`.
 
     Raises:
-        BinaryNotFoundError: It is in neither.
+        BinaryNotFoundError: It is in none of them.
     """
     named = os.environ.get("CLOISON_BIN")
     if named:
@@ -27,13 +29,21 @@ def find(program: str) -> Path:
         if place.is_file() and os.access(place, os.X_OK):
             return place.absolute()
         raise BinaryNotFoundError(f"CLOISON_BIN is {named}, and there is no program `{program}` there")
-    found = shutil.which(program)
+    found = shutil.which(program, path=_commands()) or shutil.which(program)
     if found is None:
         raise BinaryNotFoundError(
-            f"the program `{program}` is not on PATH; build it (cargo build --release --workspace --bins --features full) and name its "
+            f"the program `{program}` is neither in this environment nor on PATH; install the wheel that holds it, or build it "
+            "(cargo build --release --workspace --bins --features full) and name its "
             "directory in CLOISON_BIN"
         )
     return Path(found).absolute()
+
+
+def _commands() -> str:
+    """Where a wheel's programs are, beside this package."""
+    own, user = Path(__file__), site.getusersitepackages()
+    scheme = sysconfig.get_preferred_scheme("user") if own.is_relative_to(user) else sysconfig.get_default_scheme()
+    return sysconfig.get_path("scripts", scheme)
 
 
 def run(

@@ -73,18 +73,27 @@ fn inputs_are_found_by_their_names() {
     assert!(said.contains("schema's order"), "{said}");
 }
 
-/// A file with other metadata, or with other bytes at the end.
+/// The error for a file with another header.
 fn changed(name: &str, from: &str, to: &str) -> String {
+    with_header(name, &[(from, to)]).unwrap_err()
+}
+
+/// A file in whose header some texts are others.
+fn with_header(name: &str, changes: &[(&str, &str)]) -> Result<NetworkFile, String> {
     let content = std::fs::read(path(&format!("{name}.safetensors"))).unwrap();
     let length = u64::from_le_bytes(*content.first_chunk().unwrap()) as usize;
     let header = std::str::from_utf8(&content[8..8 + length]).unwrap();
-    assert!(header.contains(from), "{header}");
-    let mut header = header.replace(from, to).into_bytes();
+    let mut header = header.to_owned();
+    for (from, to) in changes {
+        assert!(header.contains(from), "{header}");
+        header = header.replace(from, to);
+    }
+    let mut header = header.into_bytes();
     header.resize(header.len().next_multiple_of(8), b' ');
     let mut other = (header.len() as u64).to_le_bytes().to_vec();
     other.extend(header);
     other.extend(&content[8 + length..]);
-    NetworkFile::parse(&other).unwrap_err().to_string()
+    NetworkFile::parse(&other).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -141,6 +150,55 @@ fn what_is_wrong_with_a_file_is_named_with_the_fix() {
     infinite[end - 8..].copy_from_slice(&f64::INFINITY.to_le_bytes());
     assert!(parse(&infinite).contains("not a finite number"), "{}", parse(&infinite));
     assert!(parse(&u64::MAX.to_le_bytes()).contains("header is too long"));
+}
+
+/// Layers with names of words are used in the order of a list, and never in that of the names.
+#[test]
+fn a_list_orders_layers_whose_names_do_not() {
+    let renamed = [("\"0.", "\"trunk."), ("\"2.", "\"body."), ("\"4.", "\"head.")];
+    let refused = with_header("mlp", &renamed).unwrap_err();
+    assert!(refused.contains("`body` and `head` do not say which"), "{refused}");
+    let list = "\"kind\":\"mlp\",\"layers\":\"[\\\"trunk\\\", \\\"body\\\", \\\"head\\\"]\"";
+    let listed = [&renamed[..], &[("\"kind\":\"mlp\"", list)]].concat();
+    let file = with_header("mlp", &listed).unwrap();
+    let (inputs, expected) = records("mlp");
+    assert!((outputs(&file, &inputs) - &expected).amax() < 1e-14);
+}
+
+/// Samples that PyTorch computed are those of the model; with a value changed they are not.
+#[test]
+fn samples_are_compared() {
+    let (inputs, outputs) = records("mlp");
+    let sample = |record: usize, error: f64| {
+        let features: Vec<f64> = inputs.column(record).iter().copied().collect();
+        let mut outputs: Vec<f64> = outputs.column(record).iter().copied().collect();
+        outputs[1] += error;
+        serde_json::json!({ "features": features, "outputs": outputs })
+    };
+    let read = |samples: serde_json::Value| {
+        let text = serde_json::Value::String(samples.to_string()).to_string();
+        with_header("mlp", &[("\"kind\":\"mlp\"", &format!("\"kind\":\"mlp\",\"samples\":{text}"))])
+    };
+    assert!(read(serde_json::json!([sample(0, 0.0), sample(3, 1e-6)])).is_ok());
+    for (samples, says) in [
+        (serde_json::json!([sample(0, 0.0), sample(1, 0.01)]), "`samples`, number 2: the model's"),
+        (
+            serde_json::json!([{"features": [0.1], "outputs": [0.2]}]),
+            "give 5 features and 3 outputs",
+        ),
+        (serde_json::json!({"features": []}), "is no list such as"),
+    ] {
+        let refused = read(samples).unwrap_err();
+        assert!(refused.contains(says), "{refused}");
+    }
+    let activation = "{\\\"activation\\\": \\\"tanh\\\"}";
+    let text = serde_json::json!([sample(0, 0.0)]).to_string();
+    let text = serde_json::Value::String(text).to_string();
+    let other = [
+        ("\"kind\":\"mlp\"", &*format!("\"kind\":\"mlp\",\"samples\":{text}")),
+        (activation, "{\\\"activation\\\": \\\"relu\\\"}"),
+    ];
+    assert!(with_header("mlp", &other).unwrap_err().contains("another activation"));
 }
 
 /// A perceptron of default settings is written with its activation, which its parameters do not tell.

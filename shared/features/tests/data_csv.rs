@@ -221,7 +221,11 @@ fn refusals_name_file_line_and_column() {
             [HEADER.as_bytes(), b"c2,57,0,1,school,cl\xe9rk,7,no\n"].concat(),
             "bank.csv, line 2, column job: not UTF-8",
         ),
-        ("UTF-16", b"\xff\xfec\0u\0s\0\n\0".to_vec(), "bank.csv, line 1: not UTF-8"),
+        (
+            "UTF-16",
+            b"\xff\xfec\0u\0s\0\n\0".to_vec(),
+            "bank.csv, line 1: UTF-16 text; save the file as UTF-8",
+        ),
         (
             "long field",
             row(&format!("c2,{},0,1,school,clerk,7,no", "5".repeat(2000))),

@@ -69,11 +69,23 @@ pub enum TableProblem {
     /// A header without any record.
     #[error("there is no record under the header")]
     NoRecord,
-    /// A header whose fields are separated by something other than commas.
+    /// The file is UTF-16, as spreadsheets write "Unicode text".
+    #[error("UTF-16 text; save the file as UTF-8")]
+    Utf16,
+    /// A separator or a decimal mark for a file of another format.
+    #[error("no CSV file, and a separator and a decimal mark are of one: leave these options out")]
+    NotCsv,
+    /// Lines that end with a carriage return alone.
+    #[error("the lines end with carriage returns alone; save the file with line feeds")]
+    CarriageReturns,
+    /// A column without a name.
     #[error(
-        "the header has one column and {0} in it: is that the separator? The fields of a CSV file are separated by commas"
+        "column {0} has no name; do the lines end with a separator, or was an index written too (`index=False` in pandas)?"
     )]
-    Separator(&'static str),
+    Unnamed(usize),
+    /// The header once more among the records.
+    #[error("the header is repeated here; take out this line")]
+    RepeatedHeader,
     /// A column that the schema declares and the header lacks.
     #[error("the schema declares this column and the header does not have it")]
     MissingColumn,
@@ -85,7 +97,7 @@ pub enum TableProblem {
     RepeatedColumn,
     /// A line with more or fewer fields than the header.
     #[error(
-        "{got} fields where the header has {expected}; the line may be cut off, or hold an unquoted comma"
+        "{got} fields where the header has {expected}; the line may be cut off, or have a separator in a field without quotes"
     )]
     FieldCount {
         /// Fields of the header.
@@ -115,6 +127,11 @@ pub enum TableProblem {
     /// A value that is neither a number nor text: a list, a structure or a time of day.
     #[error("neither a number nor text; columns are numbers, text, dates, or true and false")]
     NotAValue,
+    /// A text that stands for a missing value.
+    #[error(
+        "the text stands for a missing value; declare what such a value counts as (`missing` in the schema), or leave the record out"
+    )]
+    MissingMark,
     /// A file that is not of its format.
     #[error("not a valid {format} file: {reason}")]
     Format {
@@ -124,8 +141,13 @@ pub enum TableProblem {
         reason: String,
     },
     /// Text that is not a number.
-    #[error("not a number (decimal point, no separators between thousands)")]
+    #[error(
+        "not a number (decimal point, no separators between thousands; a CSV file may have decimal commas, if `decimal = \",\"` in [data] or `--decimal ,` says so)"
+    )]
     NotANumber,
+    /// Text that is not a number with a decimal comma.
+    #[error("not a number (decimal comma, as declared, no separators between thousands)")]
+    NotACommaNumber,
     /// A value that is not a date.
     #[error("not a date (YYYY-MM-DD, with or without a time behind it)")]
     NotADate,

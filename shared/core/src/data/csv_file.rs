@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::cell::Cell;
+use super::csv_dialect::{CsvDialect, DecimalMark};
 use super::csv_error::{FilePosition, TableError, TableProblem};
 use super::csv_lines::{Fields, Limits, Lines};
 use super::rows::{RawRows, TakeCell, error};
@@ -15,25 +16,27 @@ use crate::data::table::{FeatureStore, FeatureTable};
 const MAX_SCHEMA_BYTES: u64 = 16 << 20;
 
 impl FeatureTable {
-    /// Reads a schema file and the CSV file it describes, with the default [`Limits`].
+    /// Reads a schema file and the CSV file it describes, with the default [`CsvDialect`] and
+    /// [`Limits`].
     ///
     /// # Errors
     /// [`TableError`] names the file and, if known, the line and the column; never a value.
     pub fn from_csv(schema_path: &Path, csv_path: &Path) -> Result<Self, TableError> {
-        Self::from_csv_with(schema_path, csv_path, &Limits::default())
+        Self::from_csv_with(schema_path, csv_path, CsvDialect::default(), &Limits::default())
     }
 
-    /// Does the same as [`FeatureTable::from_csv`], with other limits.
+    /// Does the same as [`FeatureTable::from_csv`], with another dialect and other limits.
     ///
     /// # Errors
     /// As [`FeatureTable::from_csv`].
     pub fn from_csv_with(
         schema_path: &Path,
         csv_path: &Path,
+        dialect: CsvDialect,
         limits: &Limits,
     ) -> Result<Self, TableError> {
         let schema = read_schema(schema_path)?;
-        read(schema, csv_path, open(csv_path)?, limits)
+        read(schema, csv_path, open(csv_path)?, dialect, limits)
     }
 
     /// Reads CSV from any source; `name` stands for the file in errors.
@@ -46,7 +49,7 @@ impl FeatureTable {
         reader: impl std::io::Read,
         limits: &Limits,
     ) -> Result<Self, TableError> {
-        read(schema, name, reader, limits)
+        read(schema, name, reader, CsvDialect::default(), limits)
     }
 
     /// Writes the normalised values as CSV, in the shortest form that reads back as the same
@@ -91,6 +94,7 @@ pub struct CsvRows<R> {
     names: Vec<String>,
     header: FilePosition,
     field_bytes: usize,
+    decimal: DecimalMark,
 }
 
 impl CsvRows<File> {
@@ -98,8 +102,8 @@ impl CsvRows<File> {
     ///
     /// # Errors
     /// [`TableError`] for a file that cannot be read, is empty, or has no proper header.
-    pub fn open(path: &Path, limits: &Limits) -> Result<Self, TableError> {
-        Self::new(path, open(path)?, limits)
+    pub fn open(path: &Path, dialect: CsvDialect, limits: &Limits) -> Result<Self, TableError> {
+        Self::new(path, open(path)?, dialect, limits)
     }
 }
 
@@ -108,8 +112,13 @@ impl<R: Read> CsvRows<R> {
     ///
     /// # Errors
     /// As [`CsvRows::open`].
-    pub fn new(name: &Path, source: R, limits: &Limits) -> Result<Self, TableError> {
-        let mut lines = Lines::new(source, limits);
+    pub fn new(
+        name: &Path,
+        source: R,
+        dialect: CsvDialect,
+        limits: &Limits,
+    ) -> Result<Self, TableError> {
+        let mut lines = Lines::new(source, dialect.separator, limits);
         let mut fields = Fields::default();
         let line = |line: Option<u64>| line.map(FilePosition::Line);
         let header = match lines.next_record(&mut fields) {
@@ -132,13 +141,8 @@ impl<R: Read> CsvRows<R> {
                 Err(_) => return fail(TableProblem::NotUtf8),
             }
         }
-        if let [one] = names.as_slice() {
-            let separators = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
-            if let Some((_, word)) =
-                separators.iter().find(|(separator, _)| one.contains(*separator))
-            {
-                return fail(TableProblem::Separator(word));
-            }
+        if let Some(at) = names.iter().position(String::is_empty) {
+            return fail(TableProblem::Unnamed(at + 1));
         }
         Ok(Self {
             file: name.to_owned(),
@@ -147,6 +151,7 @@ impl<R: Read> CsvRows<R> {
             names,
             header,
             field_bytes: limits.field_bytes,
+            decimal: dialect.decimal,
         })
     }
 }
@@ -177,12 +182,28 @@ impl<R: Read> RawRows for CsvRows<R> {
                 TableProblem::FieldCount { expected: self.names.len(), got: self.fields.len() };
             return Err(error(&self.file, Some(line), None, problem));
         }
+        // Files that were put together, each perhaps with a byte order mark.
+        let name_in = |field| -> &[u8] {
+            <[u8]>::strip_prefix(field, "\u{feff}".as_bytes()).unwrap_or(field).trim_ascii()
+        };
+        let mut beside = self.fields.iter().zip(&self.names);
+        if self.names.len() > 1 && beside.all(|(field, name)| name_in(field) == name.as_bytes()) {
+            return Err(error(&self.file, Some(line), None, TableProblem::RepeatedHeader));
+        }
         for (at, field) in self.fields.iter().enumerate() {
             let taken = if field.len() > self.field_bytes {
                 Err(field_too_long(self.field_bytes))
             } else {
                 let text = std::str::from_utf8(field).map_err(|_| TableProblem::NotUtf8);
-                text.and_then(|text| take(at, Cell::Text(text)))
+                text.and_then(|text| {
+                    take(
+                        at,
+                        match self.decimal {
+                            DecimalMark::Point => Cell::Text(text),
+                            DecimalMark::Comma => Cell::CommaText(text),
+                        },
+                    )
+                })
             };
             taken
                 .map_err(|problem| error(&self.file, Some(line), Some(&self.names[at]), problem))?;
@@ -197,9 +218,10 @@ fn read(
     schema: FeatureSchema,
     name: &Path,
     source: impl Read,
+    dialect: CsvDialect,
     limits: &Limits,
 ) -> Result<FeatureTable, TableError> {
-    let mut rows = CsvRows::new(name, source, limits)?;
+    let mut rows = CsvRows::new(name, source, dialect, limits)?;
     check_columns(&schema, &rows)?;
     FeatureTable::from_rows(schema, &mut rows, limits)
 }

@@ -1,4 +1,4 @@
-//! Lines of comma-separated fields.
+//! Lines of separated fields.
 //!
 //! This is not a general CSV reader: a record is one line. So line numbers are exact, memory is
 //! bounded whatever the file holds, and an open quote is reported on its own line instead of at the
@@ -6,6 +6,7 @@
 
 use std::io::{BufRead, BufReader, Read, Take};
 
+use super::csv_dialect::Separator;
 use super::csv_error::TableProblem;
 
 /// The longest line, in bytes: room for the largest number of features.
@@ -46,10 +47,10 @@ impl Fields {
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
     }
 
-    /// Splits a line, which has no line break, at its commas. A field that begins with a quote ends
-    /// at the next single quote, which a comma or the end of the line must follow; two quotes in it
-    /// stand for one.
-    fn split(&mut self, line: &[u8]) -> Result<(), TableProblem> {
+    /// Splits a line, which has no line break, at its separators. A field that begins with a quote
+    /// ends at the next single quote, which a separator or the end of the line must follow; two
+    /// quotes in it stand for one.
+    fn split(&mut self, line: &[u8], separator: u8) -> Result<(), TableProblem> {
         self.bytes.clear();
         self.ends.clear();
         let mut rest = line;
@@ -69,14 +70,14 @@ impl Fields {
                     }
                 }
             } else {
-                let end = rest.iter().position(|&b| b == b',').unwrap_or(rest.len());
+                let end = rest.iter().position(|&b| b == separator).unwrap_or(rest.len());
                 self.bytes.extend_from_slice(&rest[..end]);
                 &rest[end..]
             };
             self.ends.push(self.bytes.len());
             match after {
                 [] => return Ok(()),
-                [b',', next @ ..] => rest = next,
+                [next, after @ ..] if *next == separator => rest = after,
                 _ => return Err(TableProblem::Quote),
             }
         }
@@ -89,14 +90,28 @@ pub(super) struct Lines<R> {
     limit: u64,
     line: u64,
     buffer: Vec<u8>,
+    /// `None` until the first line that is not blank.
+    separator: Option<Separator>,
+    /// True from the header on.
+    begun: bool,
 }
 
 impl<R: Read> Lines<R> {
-    pub(super) fn new(source: R, limits: &Limits) -> Self {
+    /// Creates a reader. Without a separator the first line decides, see [`CsvDialect`].
+    ///
+    /// [`CsvDialect`]: super::CsvDialect
+    pub(super) fn new(source: R, separator: Option<Separator>, limits: &Limits) -> Self {
         // One byte past the limit distinguishes a file that is too large from one that ends there.
         let source =
             BufReader::with_capacity(1 << 16, source.take(limits.file_bytes.saturating_add(1)));
-        Self { source, limit: limits.file_bytes, line: 0, buffer: Vec::new() }
+        Self {
+            source,
+            limit: limits.file_bytes,
+            line: 0,
+            buffer: Vec::new(),
+            separator,
+            begun: false,
+        }
     }
 
     /// Reads the next line that is not blank into `fields` and returns its number, from 1; `None`
@@ -122,7 +137,12 @@ impl<R: Read> Lines<R> {
                 return Ok(None);
             }
             self.line += 1;
+            let first = self.line == 1;
             if read as u64 > MAX_LINE_BYTES {
+                // A file without line feeds is one line.
+                if first && self.buffer.contains(&b'\r') {
+                    return Err((Some(1), TableProblem::CarriageReturns));
+                }
                 let problem = TableProblem::TooLarge {
                     what: "the length of the line in bytes",
                     limit: MAX_LINE_BYTES,
@@ -133,12 +153,32 @@ impl<R: Read> Lines<R> {
                 1 => self.buffer.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.buffer),
                 _ => &self.buffer,
             };
-            if text.trim_ascii().is_empty() {
-                continue;
+            if first && [&b"\xff\xfe"[..], b"\xfe\xff"].iter().any(|mark| text.starts_with(mark)) {
+                return Err((Some(1), TableProblem::Utf16));
             }
             let text = text.strip_suffix(b"\n").unwrap_or(text);
-            let text = text.strip_suffix(b"\r").unwrap_or(text);
-            fields.split(text).map_err(|problem| (Some(self.line), problem))?;
+            // Some programs write `\r\r\n`.
+            let end = text.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
+            let text = &text[..end];
+            // A line of tabs is a record of blank fields where tabs separate.
+            let blank = |byte: &u8| match self.separator {
+                Some(Separator::Tab) => *byte == b' ',
+                _ => byte.is_ascii_whitespace(),
+            };
+            if text.iter().all(blank) {
+                continue;
+            }
+            if let Some(named) = Separator::of_line(text).filter(|_| first) {
+                self.separator = self.separator.or(Some(named));
+                continue;
+            }
+            if !self.begun && text.contains(&b'\r') {
+                return Err((Some(self.line), TableProblem::CarriageReturns));
+            }
+            self.begun = true;
+            let separator = *self.separator.get_or_insert_with(|| Separator::of_header(text));
+            let split = fields.split(text, separator.byte());
+            split.map_err(|problem| (Some(self.line), problem))?;
             return Ok(Some(self.line));
         }
     }
@@ -152,7 +192,7 @@ mod tests {
 
     fn split(line: &str) -> Result<Vec<String>, String> {
         let mut fields = Fields::default();
-        fields.split(line.as_bytes()).map_err(|e| e.to_string())?;
+        fields.split(line.as_bytes(), b',').map_err(|e| e.to_string())?;
         Ok(fields.iter().map(|f| String::from_utf8(f.to_vec()).unwrap()).collect())
     }
 

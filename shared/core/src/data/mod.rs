@@ -1,6 +1,7 @@
 //! Feature tables in memory, their schemas, and the bits of a record.
 
 mod cell;
+mod csv_dialect;
 mod csv_error;
 mod csv_file;
 mod csv_lines;
@@ -15,6 +16,7 @@ mod schema_file;
 pub mod table;
 
 pub use cell::{Cell, ColumnRole, SourceColumn};
+pub use csv_dialect::{CsvDialect, DecimalMark, Separator};
 pub use csv_error::{FilePosition, TableError, TableProblem};
 pub use csv_file::{CsvRows, check_columns, read_schema};
 pub use csv_lines::Limits;

@@ -6,8 +6,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::date::day;
-
 /// The most columns a feature block may have, one-hot columns included.
 pub const MAX_FEATURES: usize = 10_000;
 /// The longest name of a feature, a category, a class or a column, in bytes.
@@ -217,6 +215,8 @@ pub struct Categories {
     pub texts: Vec<String>,
     /// The position of the category that a missing value counts as; `None`: it is refused.
     pub missing: Option<usize>,
+    /// The position of the category that a text outside the list counts as; `None`: it is refused.
+    pub other: Option<usize>,
 }
 
 impl Content {
@@ -373,43 +373,6 @@ impl FeatureSchema {
     #[must_use]
     pub fn features(&self) -> &[FeatureSpec] {
         &self.features
-    }
-
-    /// Describes, for each feature, how values of the source become numbers: its range, or its
-    /// categories in their order, and its rule for missing values. A model depends on these; kinds,
-    /// steps and tolerances may change.
-    #[must_use]
-    pub fn encodings(&self) -> Vec<String> {
-        let of_column = |column: &FileColumn| match &column.content {
-            Content::Number { missing, date, .. } => {
-                let number = |value| if *date { day(value) } else { value.to_string() };
-                let unit = if *date { "days from " } else { "" };
-                let range = self.features.get(column.first);
-                let range = range.map(|f| format!("{unit}{} to {}", number(f.min), number(f.max)));
-                let range = range.unwrap_or_default();
-                match missing {
-                    None => vec![range],
-                    Some(value) => vec![
-                        format!("{range}, {} where missing", number(*value)),
-                        "is missing".to_owned(),
-                    ],
-                }
-            }
-            Content::Steps(Categories { texts, missing }) => {
-                let steps: Vec<String> = texts.iter().map(|step| format!("{step:?}")).collect();
-                let missing = missing.and_then(|at| texts.get(at));
-                let missing = missing.map(|text| format!(", {text:?} where missing"));
-                vec![steps.join(" < ") + &missing.unwrap_or_default()]
-            }
-            Content::OneHot(Categories { texts, missing }) => {
-                let of_text = |(at, text)| match *missing == Some(at) {
-                    true => format!("is {text:?} or missing"),
-                    false => format!("is {text:?}"),
-                };
-                texts.iter().enumerate().map(of_text).collect()
-            }
-        };
-        self.columns.iter().flat_map(of_column).collect()
     }
 
     /// Returns the number of features d of the block.

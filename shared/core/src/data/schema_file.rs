@@ -69,6 +69,8 @@ struct FeatureEntry {
     clamp: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     missing: Option<MissingValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    other: Option<String>,
 }
 
 /// An end of a range.
@@ -150,8 +152,15 @@ impl FeatureEntry {
                 }
                 Some(MissingValue::Number(_)) => return Err(not_listed()),
             };
-            Ok(Categories { texts: texts.clone(), missing })
+            let other = self.other.as_ref().map(|text| {
+                let place = texts.iter().position(|t| t == text);
+                place.ok_or_else(|| bad("`other` is not one of its categories: add it to them"))
+            });
+            Ok(Categories { texts: texts.clone(), missing, other: other.transpose()? })
         };
+        if self.other.is_some() && self.categories.is_none() {
+            return Err(bad("`other` is one of its categories, and it has none"));
+        }
         match (self.kind, &self.categories) {
             (EntryKind::Categorical, None) => {
                 Err(bad("a categorical feature needs its categories"))
@@ -267,7 +276,7 @@ impl From<&FeatureSchema> for SchemaFile {
     fn from(schema: &FeatureSchema) -> Self {
         let entry = |column: &FileColumn| {
             let name = column.name.clone();
-            let (kind, Categories { texts, missing }) = match &column.content {
+            let (kind, Categories { texts, missing, other }) = match &column.content {
                 Content::Steps(categories) => (EntryKind::Ordinal, categories.clone()),
                 Content::OneHot(categories) => (EntryKind::Categorical, categories.clone()),
                 Content::Number { clamp, missing, date } => {
@@ -297,12 +306,13 @@ impl From<&FeatureSchema> for SchemaFile {
                         group: spec.group.clone(),
                         clamp: *clamp,
                         missing,
+                        other: None,
                     };
                 }
             };
             let (min, max, step, tolerance) = (None, None, None, None);
-            let missing = missing.and_then(|at| texts.get(at).cloned());
-            let missing = missing.map(MissingValue::Category);
+            let text = |place: Option<usize>| place.and_then(|at| texts.get(at).cloned());
+            let (missing, other) = (text(missing).map(MissingValue::Category), text(other));
             let (categories, group, clamp) = (Some(texts), None, false);
             FeatureEntry {
                 name,
@@ -315,6 +325,7 @@ impl From<&FeatureSchema> for SchemaFile {
                 group,
                 clamp,
                 missing,
+                other,
             }
         };
         Self {

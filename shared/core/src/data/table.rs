@@ -1,9 +1,10 @@
 //! The features of one party as its operator keeps them: a CSV file and a schema file.
 //!
-//! The CSV file is UTF-8 with a header line. It has one column with the record ids, one per
-//! declared feature, the label column if one is declared, in any order, and no other: a file with
-//! more columns than its schema declares is more likely the wrong file than a generous one. Fields
-//! may be quoted as in RFC 4180, but none spans lines: neither an id nor any declared name may hold
+//! The CSV file is UTF-8 with a header line; [`CsvDialect`](super::CsvDialect) has its separator
+//! and its decimal mark. It has one column with the record ids, one per declared feature, the
+//! label column if one is declared, in any order, and no other: a file with more columns than its
+//! schema declares is more likely the wrong file than a generous one. Fields may be quoted as in
+//! RFC 4180, but none spans lines: neither an id nor any declared name may hold
 //! a line break, and so a quote left open is found on its own line. Blank lines are skipped. The
 //! schema file is TOML:
 //!
@@ -31,8 +32,8 @@
 //!
 //! A `binary` feature is its `min` or its `max` (0 and 1 unless given). A `numeric` or `ordinal`
 //! feature of a range of one point becomes 0. A `date` counts in days, its `min` and `max` are
-//! dates. A missing value (NULL, blank text, NaN) is refused unless `missing` says what it counts
-//! as.
+//! dates. A missing value (NULL, blank text, NaN, a mark such as `NA`) is refused unless `missing`
+//! says what it counts as, and a text that is no category unless `other` does.
 
 use std::fmt;
 

@@ -328,6 +328,8 @@ pub struct ExternalParameters {
     pub features: usize,
     /// All blocks of parameters.
     pub blocks: Vec<Block>,
+    /// The names of the layers in the order in which they are used, if the file says it.
+    pub layers: Option<Vec<String>>,
 }
 
 /// The parameters of one sub-model, as they are stored.

@@ -27,6 +27,9 @@ pub struct JsonNetwork {
     settings: Settings,
     /// Number of inputs.
     features: usize,
+    /// The names of the layers in their order; by default that of the numbers in their names.
+    #[serde(default)]
+    layers: Option<Vec<String>>,
     /// The parameters by name.
     parameters: BTreeMap<String, NestedNumbers>,
 }
@@ -101,8 +104,12 @@ impl JsonNetwork {
             }
             blocks.push(Block { name, shape, values });
         }
-        let exchanged =
-            ExternalParameters { settings: self.settings, features: self.features, blocks };
+        let exchanged = ExternalParameters {
+            settings: self.settings,
+            features: self.features,
+            blocks,
+            layers: self.layers,
+        };
         let parameters =
             kinds::find(&self.kind)?.adopt_pytorch(exchanged).map_err(NetworkFileError::Model)?;
         Ok(kinds::restore(&parameters)?)

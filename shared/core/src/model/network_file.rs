@@ -12,14 +12,18 @@
 //! Numbers have 32 or 64 bits. Features are those of a party's schema, normalised to [0, 1] by the
 //! ranges declared there. They belong to the columns of the first layer by name; the features of
 //! `residual` are pixels, in the schema's order. Outputs have the order of `class_names`, or under
-//! `concat` that of the embedding.
+//! `concat` that of the embedding. Layers are used in the order of the numbers in their names, or
+//! in that of `layers`, a JSON list of their names. `samples`, a JSON list of `{"features": [0.2,
+//! 1], "outputs": [0.7, -0.3]}`, are compared with what the model makes of these features.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Read as _;
 use std::path::Path;
 
+use nalgebra::DMatrix;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use serde::Deserialize;
 
 use super::contract::{Block, ExternalParameters, Parameters};
 use super::parameter_file::{MAX_BYTES, check_names, places, problem};
@@ -56,6 +60,14 @@ pub enum NetworkFileError {
         name: String,
         /// The problem and its fix.
         problem: &'static str,
+    },
+    /// A sample of which the model makes something else.
+    #[error("metadata: `samples`, number {at}: {problem}")]
+    Sample {
+        /// The number of the sample, from 1.
+        at: usize,
+        /// The problem and its fix.
+        problem: String,
     },
     /// Blocks that do not make a model of the kind.
     #[error("{0}")]
@@ -100,6 +112,46 @@ impl fmt::Debug for NetworkFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NetworkFile({:?})", self.parameters)
     }
+}
+
+/// The largest difference of a sample's output, as a share of the largest output, or of 1.
+const SAMPLE_TOLERANCE: f64 = 1e-4;
+
+/// A record with the outputs that the model has for it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutputSample {
+    features: Vec<f64>,
+    outputs: Vec<f64>,
+}
+
+/// Checks the samples that the metadata have.
+fn check_samples(
+    metadata: &HashMap<String, String>,
+    model: &dyn SubModel,
+) -> Result<(), NetworkFileError> {
+    let Some(text) = metadata.get("samples") else { return Ok(()) };
+    let samples: Vec<OutputSample> = serde_json::from_str(text).map_err(|_| {
+        wrong("samples", "is no list such as [{\"features\": [0.2, 1], \"outputs\": [0.7, -0.3]}]")
+    })?;
+    for (sample, at) in samples.iter().zip(1..) {
+        let refused = |problem: String| NetworkFileError::Sample { at, problem };
+        let (d, k) = (model.features(), model.spec().width() as usize);
+        if (sample.features.len(), sample.outputs.len()) != (d, k) {
+            return Err(refused(format!("give {d} features and {k} outputs")));
+        }
+        let outputs = model.outputs(&DMatrix::from_column_slice(d, 1, &sample.features));
+        let outputs = outputs.map_err(|e| refused(e.to_string()))?.into_matrix();
+        let expected = DMatrix::from_column_slice(k, 1, &sample.outputs);
+        let difference = (outputs - &expected).amax();
+        if difference.is_nan() || difference > SAMPLE_TOLERANCE * expected.amax().max(1.0) {
+            return Err(refused(format!(
+                "the model's outputs differ by {difference:.1e}: layers in another order, another activation, or features \
+                 that are not scaled to [0, 1]"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn wrong(key: &'static str, problem: impl Into<String>) -> NetworkFileError {
@@ -200,11 +252,14 @@ impl NetworkFile {
                 });
             }
         }
-        let exchanged = ExternalParameters { settings, features: feature_names.len(), blocks };
+        let layers = names(&metadata, "layers")?;
+        let features = feature_names.len();
+        let exchanged = ExternalParameters { settings, features, blocks, layers };
         let parameters =
             kinds::find(kind)?.adopt_pytorch(exchanged).map_err(NetworkFileError::Model)?;
         // Restoring brings the parameters into the order and form in which such a model is stored.
         let model = kinds::restore(&parameters)?;
+        check_samples(&metadata, &*model)?;
         let parameters = Parameters::of(&*model, model.snapshot());
         Ok(Self { parameters, feature_names, class_names })
     }

@@ -1,21 +1,25 @@
 //! The cells of a file that its schema does not allow, counted by column and problem.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::{ColumnRole, RawRows, TableError, match_columns};
 
 use crate::stores::DataError;
-use crate::stores::parquet_source::rows_of;
+use crate::stores::table_file::{TableFile, rows_of};
 
 /// The most columns and problems that are listed.
 const LISTED: usize = 20;
 
 /// Returns the error for a file that was refused, with all its bad cells counted if there are more
 /// than the first one.
-pub fn with_bad_cells(first: TableError, file: &Path, schema: &FeatureSchema) -> DataError {
+pub fn with_bad_cells<'a>(
+    first: TableError,
+    file: impl Into<TableFile<'a>>,
+    schema: &FeatureSchema,
+) -> DataError {
     let wanted: Vec<String> = schema.source_columns().into_iter().map(|of| of.name).collect();
+    let file = file.into();
     let counted = || count(&mut *rows_of(file, Some(&wanted)).ok()?, schema);
     match counted().filter(|cells| first.column.is_some() && cells.values().sum::<u64>() > 1) {
         Some(cells) => DataError::BadCells { counts: listed(&cells), first: Box::new(first) },

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::FeatureTable;
-use vfl_core::data::{Limits, TableError, read_schema};
+use vfl_core::data::{CsvDialect, DecimalMark, Limits, Separator, TableError, read_schema};
 
 use crate::features::{Features, RemoteStore};
 use crate::stores::bad_cells::with_bad_cells;
 use crate::stores::cache::CachedStore;
-use crate::stores::parquet_source::{parquet_rows, parquet_store};
+use crate::stores::table_file::{TableFile, parquet_rows, parquet_store};
 use crate::stores::{
     CacheConfig, DataError, HttpConfig, HttpStore, ParquetConfig, PostgresConfig, SqliteConfig,
     SqliteStore,
@@ -25,6 +25,10 @@ pub struct DataConfig {
     pub schema: PathBuf,
     /// A CSV file, read into memory.
     pub csv: Option<PathBuf>,
+    /// The separator of the CSV file: `,`, `;`, `|` or `tab`. Default: that of its header.
+    pub separator: Option<Separator>,
+    /// The decimal mark of the CSV file's numbers: `.` or `,`. Default a point.
+    pub decimal: Option<DecimalMark>,
     /// A Parquet file, read into memory or left on disk.
     pub parquet: Option<ParquetConfig>,
     /// A SQLite file, made by `load-features`.
@@ -50,6 +54,8 @@ impl DataConfig {
         Self {
             schema: schema.into(),
             csv: None,
+            separator: None,
+            decimal: None,
             parquet: None,
             sqlite: None,
             postgres: None,
@@ -67,8 +73,11 @@ impl DataConfig {
         self.check_choice()?;
         let schema = read_schema(&self.schema)?;
         if let Some(csv) = &self.csv {
-            let table = FeatureTable::from_csv(&self.schema, csv);
-            return Ok(table.map_err(|e| with_bad_cells(e, csv, &schema))?.into());
+            let dialect = self.dialect();
+            let limits = Limits::default();
+            let table = FeatureTable::from_csv_with(&self.schema, csv, dialect, &limits);
+            let file = TableFile { path: csv, dialect };
+            return Ok(table.map_err(|e| with_bad_cells(e, file, &schema))?.into());
         }
         if let Some(parquet) = self.parquet.as_ref().filter(|parquet| parquet.memory) {
             let table = table_of_parquet(schema.clone(), &parquet.file);
@@ -79,6 +88,12 @@ impl DataConfig {
             Some(cache) => Ok(Features::Remote(Arc::new(CachedStore::new(store, cache)?))),
             None => Ok(Features::Remote(store)),
         }
+    }
+
+    /// Returns the separator and the decimal mark of CSV files.
+    #[must_use]
+    pub fn dialect(&self) -> CsvDialect {
+        CsvDialect { separator: self.separator, decimal: self.decimal.unwrap_or_default() }
     }
 
     fn remote(&self, schema: FeatureSchema) -> Result<Arc<dyn RemoteStore>, DataError> {
@@ -112,6 +127,13 @@ impl DataConfig {
         let chosen: Vec<_> = named.iter().filter(|(_, is, _)| *is).collect();
         match chosen.as_slice() {
             [] => Err(DataError::Config(NONE.into())),
+            [(name, ..)]
+                if *name != "csv" && (self.separator.is_some() || self.decimal.is_some()) =>
+            {
+                Err(DataError::Config(format!(
+                    "`separator` and `decimal` are of a CSV file, and the source is `{name}`"
+                )))
+            }
             [(name, _, false)] if self.cache.is_some() => Err(DataError::Config(format!(
                 "`cache` is for a store that is not in memory, and `{name}` is read into it"
             ))),

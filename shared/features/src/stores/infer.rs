@@ -1,19 +1,23 @@
 //! The inference of a schema file from the values of a file, for its owner to correct
 //! (`schema infer`).
 
-use std::collections::BTreeSet;
+mod statistics;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::Path;
 
 use vfl_core::data::schema::{FeatureKind, FeatureSchema, FeatureSpec, MAX_FEATURES, SchemaError};
-use vfl_core::data::{Cell, Decimals, RawRows, TableError, date_text};
+use vfl_core::data::{Cell, RawRows, TableError, date_text};
 
-use crate::stores::parquet_source::rows_of;
+use crate::stores::table_file::{TableFile, rows_of};
+use statistics::{ColumnContent, ColumnStatistics, IdForms, MAX_STEPS};
 
 /// The default maximum number of categories of a column that is inferred to be categorical.
 pub const MAX_CATEGORIES: usize = 50;
-/// Integers with at most this many different values are inferred to be steps.
-const MAX_STEPS: usize = 10;
+/// The number of different texts that are counted in all columns, beyond [`MAX_CATEGORIES`] each.
+const MAX_COUNTED: usize = 200_000;
+/// The number of different texts that are counted in one column.
+const MAX_COUNTED_OF_COLUMN: usize = 2000;
 
 /// The settings of an inference.
 #[derive(Debug, Clone, Default)]
@@ -40,11 +44,38 @@ pub enum InferError {
     /// The file has a column twice.
     #[error("the file has the column {0:?} twice")]
     Twice(String),
-    /// A text column has too many values.
+    /// A text column has too many values, and the common ones are of less than half of the records.
     #[error(
-        "column {0:?} has more than {1} different texts: leave it out, or guess a schema with more (`schema infer --max-categories`)"
+        "column {0:?} has more than {1} different texts, and the commonest are of less than half of the records: leave it out, or guess a schema with more (`schema infer --max-categories`)"
     )]
     Categories(String, usize),
+    /// Most values of a column are numbers, and the others are text.
+    #[error(
+        "column {column:?}: {numbers} values are numbers and {texts} are text: correct these, or leave them blank (`missing` in the schema says what a blank counts as)"
+    )]
+    Mixed {
+        /// The name of the column.
+        column: String,
+        /// The number of values that are numbers.
+        numbers: u64,
+        /// The number of the others.
+        texts: u64,
+    },
+    /// A label has too many classes.
+    #[error(
+        "the label {0:?} has more than {1} different values: is it a number? A class is one of a few (`schema infer --max-categories` takes more)"
+    )]
+    ManyClasses(String, usize),
+    /// A text column of numbers with a comma each.
+    #[error(
+        "column {0:?} has more than {1} different texts, most of them digits with one comma: if these are decimal commas, say so (`--decimal ,`)"
+    )]
+    DecimalCommas(String, usize),
+    /// A first line of which a third or more are numbers.
+    #[error(
+        "a third of the columns or more have numbers for their names: the file may lack a header line, which names the columns"
+    )]
+    NoHeader,
     /// The label has fewer than two classes.
     #[error("column {0:?} has fewer than two classes")]
     Classes(String),
@@ -59,72 +90,6 @@ pub enum InferError {
     Schema(#[from] SchemaError),
 }
 
-/// The statistics of a column.
-#[derive(Default)]
-struct ColumnStatistics {
-    numbers: u64,
-    texts: u64,
-    missing: u64,
-    dates: u64,
-    /// Texts that are words of truth values, true ones and false ones.
-    truths: [u64; 2],
-    decimals: Decimals,
-    /// The least and the largest number, or day.
-    range: Option<(f64, f64)>,
-    sum: f64,
-    /// The different texts that are not blank, up to one more than allowed.
-    distinct: BTreeSet<String>,
-}
-
-impl ColumnStatistics {
-    fn take(&mut self, cell: Cell<'_>, most: usize) {
-        let text = match cell.text() {
-            Ok(text) if !cell.is_missing(false) => text,
-            _ => {
-                self.missing += 1;
-                return;
-            }
-        };
-        let text = text.trim();
-        match cell.number() {
-            Ok(number) => {
-                self.decimals.take(number);
-                self.numbers += 1;
-                self.measure(number);
-            }
-            Err(_) => {
-                self.texts += 1;
-                if let Some(truth) = cell.truth() {
-                    self.truths[usize::from(truth == 0.0)] += 1;
-                } else if let Ok(day) = cell.date() {
-                    self.dates += 1;
-                    self.measure(day);
-                }
-            }
-        }
-        if self.distinct.len() <= most && !self.distinct.contains(text) {
-            self.distinct.insert(text.to_owned());
-        }
-    }
-
-    fn measure(&mut self, value: f64) {
-        self.sum += value;
-        let (low, high) = self.range.unwrap_or((value, value));
-        self.range = Some((low.min(value), high.max(value)));
-    }
-
-    /// Returns the content of the column.
-    fn content(&self) -> ColumnContent {
-        let Self { numbers, texts, dates, truths: [yes, no], .. } = *self;
-        match (numbers, texts) {
-            (1.., 0) => ColumnContent::Numbers,
-            (0, 1..) if dates == texts => ColumnContent::Dates,
-            (0, 1..) if yes + no == texts && yes > 0 && no > 0 => ColumnContent::Truths,
-            _ => ColumnContent::Texts,
-        }
-    }
-}
-
 /// Returns the value of a feature that is nearest to the mean of its column, with the digits of its
 /// step.
 fn mean_of(seen: &ColumnStatistics, spec: &FeatureSpec) -> f64 {
@@ -134,22 +99,34 @@ fn mean_of(seen: &ColumnStatistics, spec: &FeatureSpec) -> f64 {
     rounded.and_then(|text| text.parse().ok()).unwrap_or(mean)
 }
 
-/// The content of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ColumnContent {
-    Numbers,
-    Dates,
-    Truths,
-    Texts,
+/// A guessed schema.
+#[derive(Debug, Clone)]
+pub struct InferredSchema {
+    /// The text of the schema file, with the notes as comments.
+    pub text: String,
+    /// Notes for the owner, each on one line, with the name of its column.
+    pub notes: Vec<String>,
 }
 
-/// Reads `from` (`.parquet`, or else CSV) and returns the text of a schema file.
+/// Reads `from` and guesses its schema.
 ///
 /// # Errors
 /// [`InferError`] that names the column.
-pub fn infer(from: &Path, asked: &Inference) -> Result<String, InferError> {
+pub fn infer<'a>(
+    from: impl Into<TableFile<'a>>,
+    asked: &Inference,
+) -> Result<InferredSchema, InferError> {
+    let from = from.into();
     let mut rows = rows_of(from, None)?;
     let names = rows.names().to_vec();
+    // Before a name is shown, which may be a value of a record.
+    let is_number = |name: &&String| {
+        name.contains(['.', ','])
+            && [Cell::Text, Cell::CommaText].iter().any(|of| of(name).number().is_ok())
+    };
+    if names.iter().filter(is_number).count() * 3 >= names.len().max(1) {
+        return Err(InferError::NoHeader);
+    }
     let mut once = BTreeSet::new();
     if let Some(twice) = names.iter().find(|name| !once.insert(name.as_str())) {
         return Err(InferError::Twice(twice.clone()));
@@ -181,49 +158,56 @@ pub fn infer(from: &Path, asked: &Inference) -> Result<String, InferError> {
         rows = rows_of(from, Some(&wanted))?;
     }
     let names = rows.names().to_vec();
-    let (records, seen) = see(&mut *rows, &names, &id, most)?;
+    let is_wanted = |name: &String| is_feature(name) || asked.label.as_ref() == Some(name);
+    let (records, mut seen, ids) = see(&mut *rows, &names, &id, is_wanted, most)?;
     if records == 0 {
         return Err(InferError::Empty);
     }
-    let mut guess = Guess { records, most, out: String::new(), notes: String::new() };
-    for (name, seen) in names.iter().zip(&seen) {
+    let mut guess = Guess { records, most, out: String::new(), notes: Vec::new() };
+    guess.note_ids(&id, ids);
+    for (name, seen) in names.iter().zip(&mut seen) {
         if is_feature(name) {
-            guess.feature(name, seen)?;
+            guess.feature(name, std::mem::take(seen).settled())?;
         }
     }
     let mut label = String::new();
     if let Some(name) = &asked.label {
-        let classes =
-            names.iter().zip(&seen).find(|(n, _)| *n == name).map(|(_, seen)| &seen.distinct);
-        let classes: Vec<String> = classes.into_iter().flatten().cloned().collect();
+        let column = names.iter().zip(seen).find(|(n, _)| *n == name).map(|(_, seen)| seen);
+        let column = column.map(ColumnStatistics::of_texts).unwrap_or_default();
+        let (classes, more) = (column.distinct, column.more);
         match classes.len() {
-            n if n > most => return Err(InferError::Categories(name.clone(), most)),
+            n if more || n > most => return Err(InferError::ManyClasses(name.clone(), most)),
             n if n < 2 => return Err(InferError::Classes(name.clone())),
             _ => {}
         }
-        let classes: Vec<String> = classes.iter().map(|class| quoted(class)).collect();
+        let classes: Vec<String> = classes.keys().map(|class| quoted(class)).collect();
         label =
             format!("[label]\ncolumn = {}\nclasses = [{}]\n\n", quoted(name), classes.join(", "));
     }
     let text = format!("id = {}\n\n{label}{}", quoted(&id), guess.out);
     // The result must parse as a schema.
     FeatureSchema::from_toml(&text)?;
-    Ok(format!("{}{}{text}", head(records), guess.notes))
+    let comments = guess.notes.iter().map(|note| format!("# {note}\n")).collect::<String>();
+    Ok(InferredSchema { text: format!("{}{comments}{text}", head(records)), notes: guess.notes })
 }
 
 fn see(
     rows: &mut dyn RawRows,
     names: &[String],
     id: &str,
+    is_wanted: impl Fn(&String) -> bool,
     most: usize,
-) -> Result<(u64, Vec<ColumnStatistics>), InferError> {
+) -> Result<(u64, Vec<ColumnStatistics>, IdForms), InferError> {
     let mut seen: Vec<ColumnStatistics> =
         names.iter().map(|_| ColumnStatistics::default()).collect();
-    let mut records = 0;
+    let counted = (MAX_COUNTED / names.len().max(1)).min(MAX_COUNTED_OF_COLUMN).max(most + 1);
+    let (mut records, mut ids) = (0, IdForms::default());
     while rows
         .next_row(&mut |at, cell| {
-            if names[at] != id {
-                seen[at].take(cell, most);
+            match &names[at] {
+                name if name == id => ids.take(cell),
+                name if is_wanted(name) => seen[at].take(cell, most, counted),
+                _ => {}
             }
             Ok(())
         })?
@@ -231,7 +215,7 @@ fn see(
     {
         records += 1;
     }
-    Ok((records, seen))
+    Ok((records, seen, ids))
 }
 
 fn head(records: u64) -> String {
@@ -247,22 +231,33 @@ fn head(records: u64) -> String {
     )
 }
 
+/// Returns a name that no category has.
+fn new_name(name: &str, categories: &BTreeMap<String, u64>) -> String {
+    let mut name = name.to_owned();
+    while categories.contains_key(&name) {
+        name.push('_');
+    }
+    name
+}
+
 struct Guess {
     records: u64,
     most: usize,
     out: String,
-    notes: String,
+    notes: Vec<String>,
 }
 
 impl Guess {
-    fn feature(&mut self, name: &str, seen: &ColumnStatistics) -> Result<(), InferError> {
+    fn feature(&mut self, name: &str, mut seen: ColumnStatistics) -> Result<(), InferError> {
         let content = seen.content();
-        if content == ColumnContent::Texts && seen.distinct.len() > self.most {
-            return Err(InferError::Categories(name.to_owned(), self.most));
-        }
-        if seen.distinct.len() == 1 && seen.missing == 0 {
-            let _ =
-                writeln!(self.notes, "# {name}: all records have the same value. Leave it out.");
+        let other = match content {
+            ColumnContent::Texts => self.other(name, &mut seen)?,
+            _ => None,
+        };
+        self.note_doubts(name, &seen);
+        let seen = &seen;
+        if seen.distinct.len() == 1 && seen.missing == 0 && other.is_none() {
+            self.notes.push(format!("{name}: all records have the same value. Leave it out."));
         }
         let (min, max) = seen.range.unwrap_or((0.0, 0.0));
         if let ColumnContent::Dates | ColumnContent::Truths = content {
@@ -278,8 +273,8 @@ impl Guess {
             let spec = FeatureSpec { kind, ..FeatureSpec::numeric(name, min, max) }
                 .with_step(seen.decimals.step());
             let missing = (seen.missing > 0).then(|| mean_of(seen, &spec));
-            if let Some(value) = missing {
-                self.note_missing(name, seen.missing, &format!("{value:?}"));
+            if missing.is_some() {
+                self.note_missing(name, seen.missing);
             }
             let name = quoted(name);
             // `{:?}` keeps the point of an integer and every digit of other numbers.
@@ -296,20 +291,20 @@ impl Guess {
             self.out.push('\n');
             return Ok(());
         }
-        let mut categories: Vec<String> = seen.distinct.iter().map(|c| quoted(c)).collect();
+        let mut categories: Vec<String> = seen.distinct.keys().map(|c| quoted(c)).collect();
         let mut rule = String::new();
+        if let Some(other) = other {
+            categories.push(quoted(&other));
+            rule = format!("other = {}\n", quoted(&other));
+        }
         if seen.missing > 0 {
-            let mut missing = "missing".to_owned();
-            while seen.distinct.contains(&missing) {
-                missing.push('_');
-            }
-            let _ = writeln!(
-                self.notes,
-                "# {name}: {} of {} records have no value. They count as the category {missing:?}.",
+            let missing = new_name("missing", &seen.distinct);
+            self.notes.push(format!(
+                "{name}: {} of {} records have no value. They count as the category {missing:?}.",
                 seen.missing, self.records
-            );
+            ));
             categories.push(quoted(&missing));
-            rule = format!("missing = {}\n", quoted(&missing));
+            rule += &format!("missing = {}\n", quoted(&missing));
         }
         let _ = write!(
             self.out,
@@ -322,6 +317,79 @@ impl Guess {
 }
 
 impl Guess {
+    /// Reduces a column of too many texts to the commonest, and returns the name of the category of
+    /// the others.
+    fn other(
+        &mut self,
+        name: &str,
+        seen: &mut ColumnStatistics,
+    ) -> Result<Option<String>, InferError> {
+        let (most, all) = (self.most, seen.distinct.len());
+        if all <= most && !seen.more {
+            return Ok(None);
+        }
+        let ColumnStatistics { numbers, texts, more, .. } = *seen;
+        let of_column = |error: fn(String, usize) -> InferError| Err(error(name.to_owned(), most));
+        if seen.has_decimal_commas() {
+            return of_column(InferError::DecimalCommas);
+        }
+        if numbers > texts {
+            return Err(InferError::Mixed { column: name.to_owned(), numbers, texts });
+        }
+        let mut counts: Vec<(u64, String)> =
+            std::mem::take(&mut seen.distinct).into_iter().map(|(text, n)| (n, text)).collect();
+        counts.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        counts.truncate(most - 1);
+        // A text of one record would disclose it.
+        counts.retain(|(count, _)| *count > 1);
+        let commonest = counts.len();
+        let listed: u64 = counts.iter().map(|(count, _)| count).sum();
+        // Names and ids have no common values.
+        if listed * 2 < texts + numbers {
+            return of_column(InferError::Categories);
+        }
+        let all = if more { format!("more than {all}") } else { all.to_string() };
+        seen.distinct = counts.into_iter().map(|(count, text)| (text, count)).collect();
+        let other = new_name("other", &seen.distinct);
+        let rest = texts + numbers - listed;
+        self.notes.push(format!(
+            "{name}: {all} different texts. The {commonest} commonest are categories. The {rest} records of the others \
+             count as the category {other:?}, as every text does that is not listed."
+        ));
+        Ok(Some(other))
+    }
+
+    /// Notes what may be wrong with a column.
+    fn note_doubts(&mut self, name: &str, seen: &ColumnStatistics) {
+        let ColumnStatistics { numbers, texts, commas, .. } = *seen;
+        let doubt = if seen.has_decimal_commas() {
+            format!(
+                "{commas} of {texts} texts are digits with one comma. If these are decimal commas, \
+                 say `--decimal ,`."
+            )
+        } else if numbers > 0 && texts > 0 {
+            format!("{numbers} records are numbers and {texts} are text. All count as text.")
+        } else if seen.row_number.is_some() && texts == 0 && numbers > MAX_STEPS as u64 {
+            "each value is the one before and 1, as row numbers are. Leave it out.".into()
+        } else {
+            return;
+        };
+        self.notes.push(format!("{name}: {doubt}"));
+    }
+
+    /// Notes forms of ids that another party's file is unlikely to have.
+    fn note_ids(&mut self, id: &str, IdForms { points, exponents }: IdForms) {
+        let doubt = match (points, exponents) {
+            (0, 0) => return,
+            (points, 0) => format!("{points} ids are whole numbers with `.0`"),
+            (_, exponents) => format!("{exponents} ids are numbers with an exponent"),
+        };
+        self.notes.push(format!(
+            "{id}: {doubt}, as programs write that take ids for numbers. Ids are compared as text: \
+             see that the other parties write them alike."
+        ));
+    }
+
     /// Writes a column of dates, or of words for true and false.
     fn dates_or_truths(
         &mut self,
@@ -341,7 +409,7 @@ impl Guess {
         };
         let mut missing = String::new();
         if seen.missing > 0 {
-            self.note_missing(name, seen.missing, &value);
+            self.note_missing(name, seen.missing);
             missing = format!("missing = {value}\n");
         }
         let name = quoted(name);
@@ -349,13 +417,12 @@ impl Guess {
         Ok(())
     }
 
-    fn note_missing(&mut self, name: &str, missing: u64, value: &str) {
-        let _ = writeln!(
-            self.notes,
-            "# {name}: {missing} of {} records have no value. They count as {value}, near the mean, and the\n\
-             # feature `{name} is missing` tells them apart. Without the line `missing` such records are refused.",
+    fn note_missing(&mut self, name: &str, missing: u64) {
+        self.notes.push(format!(
+            "{name}: {missing} of {} records have no value. They count as near the mean, and the \
+             feature `{name} is missing` tells them apart. Without the line `missing` such records are refused.",
             self.records
-        );
+        ));
     }
 }
 

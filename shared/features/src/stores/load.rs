@@ -12,8 +12,8 @@ use vfl_core::data::{
 use vfl_core::types::{IdError, RecordId};
 
 use crate::stores::SqliteConfig;
-use crate::stores::parquet_source::rows_of;
 use crate::stores::sql::quoted;
+use crate::stores::table_file::{TableFile, rows_of};
 
 /// SQLite's limit on the columns of a table.
 const MAX_COLUMNS: usize = 2000;
@@ -56,7 +56,7 @@ enum StoredValue {
 pub async fn load_sqlite(
     config: &SqliteConfig,
     schema: &FeatureSchema,
-    from: &Path,
+    from: impl Into<TableFile<'_>>,
     replace: bool,
 ) -> Result<u64, LoadError> {
     let place = &config.file;
@@ -202,7 +202,7 @@ fn checked(
     }
     if column.may_be_missing && cell.is_missing(column.number) {
         // Blank text stays what it is: it may be a category.
-        let blank = matches!(cell, Cell::Text(_)) && !column.number;
+        let blank = matches!(cell, Cell::Text(_) | Cell::CommaText(_)) && !column.number;
         return Ok(blank.then(|| StoredValue::Text(String::new())));
     }
     match column.number {

@@ -22,7 +22,6 @@ mod parquet_file;
 mod parquet_footer;
 #[cfg(feature = "parquet")]
 mod parquet_pages;
-mod parquet_source;
 #[cfg(feature = "parquet")]
 mod parquet_store;
 #[cfg(feature = "postgres")]
@@ -30,6 +29,7 @@ mod postgres;
 mod postgres_config;
 mod sql;
 mod sqlite;
+mod table_file;
 
 pub use infer::MAX_CATEGORIES;
 
@@ -38,15 +38,15 @@ pub use bounds::DataError;
 pub use cache::CacheConfig;
 pub use config::DataConfig;
 pub use http::{HttpConfig, HttpStore};
-pub use infer::{InferError, Inference, infer};
+pub use infer::{InferError, Inference, InferredSchema, infer};
 pub use load::{LoadError, load_sqlite};
 pub use parquet_config::ParquetConfig;
 #[cfg(feature = "parquet")]
 pub use parquet_file::ParquetRows;
-pub use parquet_source::rows_of;
 #[cfg(feature = "parquet")]
 pub use parquet_store::ParquetStore;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use postgres_config::PostgresConfig;
 pub use sqlite::{SqliteConfig, SqliteStore};
+pub use table_file::{TableFile, rows_of};

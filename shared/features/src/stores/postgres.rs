@@ -34,8 +34,51 @@ struct PreparedTable {
     /// The statement that selects ids. It takes the ids as an array.
     held: String,
     pages: Pages,
-    /// True if the id column is of an integer type.
-    whole: bool,
+    ids: IdType,
+}
+
+/// The type of the id column.
+#[derive(Clone, Copy, PartialEq)]
+enum IdType {
+    Text,
+    Integer,
+    Uuid,
+}
+
+impl IdType {
+    /// Returns the type of a column, by name and category; `None` if its values are no ids.
+    fn of(name: &str, category: &str) -> Option<Self> {
+        match name {
+            "int2" | "int4" | "int8" => Some(Self::Integer),
+            "uuid" => Some(Self::Uuid),
+            _ => (category == "S").then_some(Self::Text),
+        }
+    }
+
+    /// Returns the placeholders of an id and of a list of ids, both passed as text.
+    fn placeholders(self) -> (&'static str, &'static str) {
+        match self {
+            // The list takes the type of the column, which may be another one than text.
+            Self::Text => ("$1::text", "$1"),
+            Self::Integer => ("$1::text::bigint", "$1::text[]::bigint[]"),
+            Self::Uuid => ("$1::text::uuid", "$1::text[]::uuid[]"),
+        }
+    }
+
+    /// Returns `true` if an id is in the form that the database shows. Other text is the id of no
+    /// row.
+    fn shows(self, id: &str) -> bool {
+        match self {
+            Self::Text => true,
+            Self::Integer => id.parse::<i64>().is_ok_and(|number| number.to_string() == id),
+            Self::Uuid => {
+                let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+                let dash = |at| matches!(at, 8 | 13 | 18 | 23);
+                let right = |(at, byte)| if dash(at) { byte == b'-' } else { digit(byte) };
+                id.len() == 36 && id.bytes().enumerate().all(right)
+            }
+        }
+    }
 }
 
 impl PostgresStore {
@@ -96,23 +139,22 @@ impl PostgresStore {
             return Err(fail("there is no such table".into()));
         }
         let mut asked = Vec::with_capacity(self.columns.len());
-        let (mut whole, mut by) = (false, String::new());
+        let (mut ids, mut by) = (IdType::Text, String::new());
         for (place, column) in self.columns.iter().enumerate() {
             let kind = found.iter().find(|(name, ..)| *name == column.name);
             let Some((_, kind, category)) = kind else {
                 return Err(fail(format!("it has no column {:?}", column.name)));
             };
             let name = quoted(&column.name);
-            let integer = matches!(kind.as_str(), "int2" | "int4" | "int8");
             if place == 0 {
-                whole = integer;
-                if !integer && category != "S" {
-                    return Err(fail(format!(
-                        "its id column is of type {kind}; make it text, or a whole number"
-                    )));
-                }
+                let wrong = || {
+                    fail(format!(
+                        "its id column is of type {kind}; make it text, a whole number or a UUID"
+                    ))
+                };
+                ids = IdType::of(kind, category).ok_or_else(wrong)?;
                 // Other text types are compared and ordered as text, whatever their own order is.
-                let own = integer || matches!(kind.as_str(), "text" | "varchar");
+                let own = ids != IdType::Text || matches!(kind.as_str(), "text" | "varchar");
                 by = if own { format!("r.{name}") } else { format!("r.{name}::text") };
             }
             asked.push(match (column.number, category.as_str()) {
@@ -128,6 +170,7 @@ impl PostgresStore {
                 (false, "D") if matches!(kind.as_str(), "date" | "timestamp") => {
                     format!("to_char({name}, 'YYYY-MM-DD')")
                 }
+                (false, _) if place == 0 => format!("{name}::text"),
                 (true, "S") | (false, "N" | "B" | "S" | "E") => format!("{name}::text"),
                 _ => {
                     return Err(fail(format!(
@@ -151,15 +194,15 @@ impl PostgresStore {
             }
             return Err(self.failed(&error));
         }
-        let of = |shown: &str| format!("SELECT {shown} FROM {table} WHERE {id} = ANY($1)");
-        let last = if whole { "$1::bigint" } else { "$1::text" };
-        let pages = Pages::new(&table, &format!("r.{id}::text"), &by, last);
+        let (one, list) = ids.placeholders();
+        let of = |shown: &str| format!("SELECT {shown} FROM {table} WHERE {id} = ANY({list})");
+        let pages = Pages::new(&table, &format!("r.{id}::text"), &by, one);
         Ok(PreparedTable {
             select: of(&asked.join(", ")),
             held: of(&format!("{id}::text")),
             pages,
             pool,
-            whole,
+            ids,
         })
     }
 
@@ -192,17 +235,10 @@ impl PostgresStore {
         statement: &str,
         ids: &RecordIds,
     ) -> Result<Vec<PgRow>, StoreError> {
-        let query = sqlx::query(AssertSqlSafe(statement.to_owned()));
-        let rows = if ready.whole {
-            // Text that is not an integer in its usual form is the id of no row.
-            let usual = |id: &str| id.parse::<i64>().ok().filter(|number| number.to_string() == id);
-            let whole: Vec<i64> = ids.iter().filter_map(usual).collect();
-            query.bind(whole).fetch_all(&ready.pool).await
-        } else {
-            let text: Vec<String> = ids.iter().map(str::to_owned).collect();
-            query.bind(text).fetch_all(&ready.pool).await
-        };
-        rows.map_err(|e| self.failed(&e))
+        let shown = ids.iter().filter(|id| ready.ids.shows(id));
+        let text: Vec<String> = shown.map(str::to_owned).collect();
+        let query = sqlx::query(AssertSqlSafe(statement.to_owned())).bind(text);
+        query.fetch_all(&ready.pool).await.map_err(|e| self.failed(&e))
     }
 }
 
@@ -262,15 +298,12 @@ impl RemoteStore for PostgresStore {
             let mut all = RecordIdsBuilder::default();
             let mut last: Option<String> = None;
             loop {
-                let query = match (&last, ready.whole) {
-                    (None, _) => sqlx::query_as::<_, (Option<String>,)>(AssertSqlSafe(
-                        ready.pages.first.clone(),
-                    )),
-                    (Some(last), false) => {
-                        sqlx::query_as(AssertSqlSafe(ready.pages.next.clone())).bind(last.clone())
-                    }
-                    (Some(last), true) => sqlx::query_as(AssertSqlSafe(ready.pages.next.clone()))
-                        .bind(last.parse::<i64>().ok()),
+                let statement = last.as_ref().map_or(&ready.pages.first, |_| &ready.pages.next);
+                let query =
+                    sqlx::query_as::<_, (Option<String>,)>(AssertSqlSafe(statement.clone()));
+                let query = match &last {
+                    None => query,
+                    Some(last) => query.bind(last.clone()),
                 };
                 let asked =
                     async { query.fetch_all(&ready.pool).await.map_err(|e| self.failed(&e)) };
@@ -314,11 +347,15 @@ mod tests {
         let id = quoted(schema.id_column());
         let name = format!("pages_{:016x}", rand::random_range(0..u64::MAX));
         let mut admin = PgConnection::connect(&url).await.unwrap();
-        for kind in ["TEXT", "VARCHAR(40)", "BIGINT"] {
+        let uuid = "00000000-0000-0000-0000-000000000017";
+        for (kind, last) in
+            [("TEXT", "17"), ("VARCHAR(40)", "17"), ("BIGINT", "17"), ("UUID", uuid)]
+        {
             for statement in [
                 format!("CREATE TABLE {name} ({id} {kind} PRIMARY KEY, f FLOAT8)"),
                 format!(
-                    "INSERT INTO {name} SELECT i::text::{kind}, 0 FROM generate_series(1, 9000) i"
+                    "INSERT INTO {name} SELECT {}::{kind}, 0 FROM generate_series(1, 9000) i",
+                    if kind == "UUID" { "lpad(i::text, 32, '0')" } else { "i::text" }
                 ),
                 format!("ANALYZE {name}"),
                 "SET plan_cache_mode = force_generic_plan".to_owned(),
@@ -328,10 +365,9 @@ mod tests {
             let store =
                 PostgresStore::new(PostgresConfig::new(&url, &name), schema.clone()).unwrap();
             let ready = store.ready().await.unwrap();
-            let prepared = if ready.whole { "bigint" } else { "text" };
             for statement in [
-                format!("PREPARE page({prepared}) AS {}", ready.pages.next),
-                "EXPLAIN EXECUTE page('17')".to_owned(),
+                format!("PREPARE page(text) AS {}", ready.pages.next),
+                format!("EXPLAIN EXECUTE page('{last}')"),
             ] {
                 let steps: Vec<String> = sqlx::raw_sql(AssertSqlSafe(statement))
                     .fetch_all(&mut admin)

@@ -2,6 +2,7 @@
 //! PostgreSQL.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod awkward;
 mod http;
 mod parquet;
 mod parquet_damaged;

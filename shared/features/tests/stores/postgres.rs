@@ -101,6 +101,7 @@ async fn ids_of_every_type_are_listed_once_over_several_pages() {
     let schema = postgres.table.split('.').next().unwrap().to_owned();
     for (kind, key) in [
         ("BIGINT", "i - 5000"),
+        ("UUID", "md5(i::text)"),
         ("VARCHAR(20)", "'R' || i"),
         ("CHAR(8)", "'r' || i"),
         ("NAME", "'r' || i"),

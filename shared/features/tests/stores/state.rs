@@ -196,7 +196,16 @@ async fn a_server_that_is_away_is_an_error_and_comes_back() {
     let file = StateDir::from(table.clone()).file("a", "restore it");
     for line in [Line::Dead, Line::Silent] {
         proxy.set(line);
-        let error = file.read().unwrap_err();
+        // The line ends a moment later.
+        let mut read = file.read();
+        for _ in 0..100 {
+            if read.is_err() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            read = file.read();
+        }
+        let error = read.unwrap_err();
         assert!(
             error.away() && error.to_string().contains("cannot read a in the database"),
             "{error}"

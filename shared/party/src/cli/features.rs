@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use vfl_core::data::read_schema;
-use vfl_features::stores::{DataConfig, Inference, LoadError, infer, load_sqlite};
+use vfl_core::data::{CsvDialect, DecimalMark, Separator, read_schema};
+use vfl_features::stores::{DataConfig, Inference, LoadError, TableFile, infer, load_sqlite};
 use vfl_server::cli::CliError;
 
 /// The options of `schema`
@@ -22,15 +22,35 @@ enum SchemaCommand {
     Infer(InferArgs),
 }
 
+/// The file that is read.
+#[derive(Debug, Args)]
+struct FileArgs {
+    /// The file: Parquet if its name ends in .parquet, otherwise CSV with a header.
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+    /// The separator of a CSV file: `,`, `;`, `|` or `tab`. Default: that of its header.
+    #[arg(long, value_name = "CHARACTER")]
+    separator: Option<Separator>,
+    /// The decimal mark of a CSV file's numbers: `.` or `,`. Default a point.
+    #[arg(long, value_name = "MARK")]
+    decimal: Option<DecimalMark>,
+}
+
+impl FileArgs {
+    fn file(&self) -> TableFile<'_> {
+        let decimal = self.decimal.unwrap_or_default();
+        TableFile { path: &self.from, dialect: CsvDialect { separator: self.separator, decimal } }
+    }
+}
+
 /// The options of `schema infer`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The guess is a beginning. A schema is public: the ranges observed are values of single records, and must be replaced by ranges \
 that are known without the data. The file says so too.")]
 pub struct InferArgs {
-    /// The file: Parquet if its name ends in .parquet, otherwise CSV with a header.
-    #[arg(long, value_name = "FILE")]
-    from: PathBuf,
+    #[command(flatten)]
+    from: FileArgs,
     /// The column of the record ids. Default the first.
     #[arg(long, value_name = "COLUMN")]
     id: Option<String>,
@@ -58,7 +78,7 @@ impl SchemaArgs {
             max_categories: Some(args.max_categories),
             features: None,
         };
-        let text = infer(&args.from, &asked).map_err(CliError::input)?;
+        let text = infer(args.from.file(), &asked).map_err(CliError::input)?.text;
         let Some(out) = args.out else {
             return std::io::stdout().write_all(text.as_bytes()).map_err(CliError::failed);
         };
@@ -77,9 +97,8 @@ pub struct LoadArgs {
     /// The config file (TOML), whose [data] names the schema and `sqlite`.
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// The file: Parquet if its name ends in .parquet, otherwise CSV with a header.
-    #[arg(long, value_name = "FILE")]
-    from: PathBuf,
+    #[command(flatten)]
+    from: FileArgs,
     /// Replace the old file by the new one.
     #[arg(long)]
     replace: bool,
@@ -100,11 +119,12 @@ impl LoadArgs {
             return Err(CliError::input(message));
         };
         let schema = read_schema(&data.schema).map_err(CliError::input)?;
-        let count =
-            load_sqlite(sqlite, &schema, &self.from, self.replace).await.map_err(|e| match e {
+        let count = load_sqlite(sqlite, &schema, self.from.file(), self.replace).await.map_err(
+            |e| match e {
                 LoadError::Write { .. } => CliError::failed(e),
                 _ => CliError::input(e),
-            })?;
+            },
+        )?;
         let file = sqlite.file.display();
         writeln!(std::io::stdout(), "{count} records in {file}, table {}", sqlite.table)
             .map_err(CliError::failed)

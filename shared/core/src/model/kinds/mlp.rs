@@ -82,8 +82,8 @@ impl Kind for MlpKind {
     /// Takes the widths of the layers from the blocks. Hidden layers without a bias get one of
     /// zeros.
     fn adopt_pytorch(&self, exchanged: ExternalParameters) -> Result<Parameters, String> {
-        let ExternalParameters { mut settings, features, blocks } = exchanged;
-        let mut layers = dense_layers(blocks)?;
+        let ExternalParameters { mut settings, features, blocks, layers } = exchanged;
+        let mut layers = dense_layers(blocks, layers.as_deref())?;
         check_inputs(&layers, features)?;
         let width = layers.last().ok_or("it has no layers")?.outputs;
         let hidden: Vec<usize> =

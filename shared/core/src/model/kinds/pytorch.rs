@@ -14,12 +14,16 @@ pub(super) struct Dense {
     pub(super) bias: Option<Vec<f64>>,
 }
 
-/// Returns the layers in the order of their names, in which numbers count as numbers: `net.2` is
-/// before `net.10`.
+/// Returns the layers in the order of the list, or in that of the numbers in their names: `net.2`
+/// is before `net.10`. A file keeps no order of its own, and words do not tell which layer is
+/// first.
 ///
 /// # Errors
 /// The problem with a block, by its name, and its fix.
-pub(super) fn dense_layers(mut blocks: Vec<Block>) -> Result<Vec<Dense>, String> {
+pub(super) fn dense_layers(
+    mut blocks: Vec<Block>,
+    listed: Option<&[String]>,
+) -> Result<Vec<Dense>, String> {
     blocks.sort_by(|a, b| natural(&a.name, &b.name));
     let (mut biases, mut layers): (Vec<Block>, Vec<(String, Dense)>) = (Vec::new(), Vec::new());
     for block in blocks {
@@ -51,16 +55,49 @@ pub(super) fn dense_layers(mut blocks: Vec<Block>) -> Result<Vec<Dense>, String>
         }
         owner.bias = Some(bias.values);
     }
+    in_order(&mut layers, listed)?;
     for ((above, a), (below, b)) in layers.iter().zip(layers.iter().skip(1)) {
         if a.outputs != b.inputs {
             return Err(format!(
-                "layer `{above}` has {} outputs and the next one, `{below}`, {} inputs: layers are taken in the order of their \
-                 names; name them by numbers in the order in which they are used",
+                "layer `{above}` has {} outputs and the next one, `{below}`, {} inputs: layers are taken in the order of the \
+                 numbers in their names, or of `layers` in the metadata",
                 a.outputs, b.inputs
             ));
         }
     }
     Ok(layers.into_iter().map(|(_, dense)| dense).collect())
+}
+
+/// Puts layers, which are in the order of their names, in that in which they are used.
+fn in_order(layers: &mut [(String, Dense)], listed: Option<&[String]>) -> Result<(), String> {
+    if let Some(listed) = listed {
+        let place = |name: &String| listed.iter().position(|listed| listed == name);
+        if let Some((name, _)) = layers.iter().find(|(name, _)| place(name).is_none()) {
+            return Err(format!("`layers` in the metadata does not name the layer `{name}`"));
+        }
+        let unknown = |name: &&String| !layers.iter().any(|(layer, _)| layer == *name);
+        if let Some(name) = listed.iter().find(unknown) {
+            return Err(format!("`layers` in the metadata names `{name}`, which is no layer here"));
+        }
+        layers.sort_by_key(|(name, _)| place(name));
+        return Ok(());
+    }
+    // Equal but for their numbers, and not in them.
+    let words = |name: &str| {
+        let mut words: Vec<char> =
+            name.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
+        words.dedup_by(|a, b| (*a, *b) == ('#', '#'));
+        words
+    };
+    for ((a, _), (b, _)) in layers.iter().zip(layers.iter().skip(1)) {
+        if words(a) != words(b) || natural(a, b) == Ordering::Equal {
+            return Err(format!(
+                "the names `{a}` and `{b}` do not say which layer is used first: list the names of all layers, in the order of use, \
+                 under `layers` (in the metadata of a .safetensors file)"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the first layer takes this many inputs, before anything of that size is allocated.
@@ -145,7 +182,8 @@ mod tests {
         let blocks = ["net.10.weight", "net.10.bias", "net.2.weight", "net.0.bias", "net.0.weight"];
         let shapes: [&[usize]; 5] = [&[1, 3], &[1], &[3, 2], &[2], &[2, 4]];
         let layers =
-            dense_layers(blocks.iter().zip(shapes).map(|(n, s)| block(n, s)).collect()).unwrap();
+            dense_layers(blocks.iter().zip(shapes).map(|(n, s)| block(n, s)).collect(), None)
+                .unwrap();
         let found: Vec<_> =
             layers.iter().map(|l| (l.inputs, l.outputs, l.bias.is_some())).collect();
         assert_eq!(found, [(4, 2, true), (2, 3, false), (3, 1, true)]);
@@ -168,9 +206,40 @@ mod tests {
             (vec![block("0.weight", &[2, 3, 1])], "`0.weight` has shape [2, 3, 1]"),
             (vec![block("0.running_mean", &[2])], "`0.running_mean` has shape"),
         ] {
-            let said = dense_layers(blocks).err().unwrap();
+            let said = dense_layers(blocks, None).err().unwrap();
             assert!(said.contains(says), "{said}");
         }
+    }
+
+    /// Words in names tell nothing of the order: the list does, and without it they are refused.
+    #[test]
+    fn layers_with_other_names_take_a_list() {
+        let square = |name: &str, first: f64| Block {
+            values: vec![first, 0.0, 0.0, 1.0],
+            ..block(&format!("{name}.weight"), &[2, 2])
+        };
+        let blocks = || vec![square("input", 1.0), square("hidden", 2.0), square("output", 3.0)];
+        let said = dense_layers(blocks(), None).err().unwrap();
+        assert!(said.contains("`hidden` and `input` do not say"), "{said}");
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let order = list(&["input", "hidden", "output"]);
+        let layers = dense_layers(blocks(), Some(&order)).unwrap();
+        let first: Vec<f64> = layers.iter().map(|layer| layer.weights[0]).collect();
+        assert_eq!(first, [1.0, 2.0, 3.0]);
+        for (names, says) in [
+            (list(&["input", "output"]), "does not name the layer `hidden`"),
+            (list(&["input", "hidden", "output", "more"]), "names `more`"),
+        ] {
+            let said = dense_layers(blocks(), Some(&names)).err().unwrap();
+            assert!(said.contains(says), "{said}");
+        }
+        // Numbers that are equal, and a layer beside others of one name.
+        for names in [["fc1", "fc01"], ["fc1", "head"], ["net.0", "head.1"], ["fc", "fc1"]] {
+            let blocks = names.map(|name| square(name, 1.0)).into();
+            assert!(dense_layers(blocks, None).is_err(), "{names:?}");
+        }
+        let blocks = ["layer2.0", "layer1.3", "layer10.1"].map(|name| square(name, 1.0)).into();
+        assert!(dense_layers(blocks, None).is_ok());
     }
 
     #[test]
@@ -178,7 +247,7 @@ mod tests {
         let weights = block("layer1.weights", &[4, 2]);
         let there = linear("0", &weights, Some(&block("layer1.bias", &[2])));
         assert_eq!(there[0].shape, [2, 4]);
-        let back = dense_layers(there).unwrap();
+        let back = dense_layers(there, None).unwrap();
         assert_eq!(back[0].weights, weights.values);
     }
 }

@@ -69,8 +69,8 @@ impl Kind for SoftmaxRegressionKind {
     }
 
     fn adopt_pytorch(&self, exchanged: ExternalParameters) -> Result<Parameters, String> {
-        let ExternalParameters { settings, features, blocks } = exchanged;
-        let layers = pytorch::dense_layers(blocks)?;
+        let ExternalParameters { settings, features, blocks, layers } = exchanged;
+        let layers = pytorch::dense_layers(blocks, layers.as_deref())?;
         pytorch::check_inputs(&layers, features)?;
         let [Dense { inputs, outputs, weights, bias }] =
             <[Dense; 1]>::try_from(layers).map_err(|layers| {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use vfl_core::data::table::{FeatureStore, FeatureTable};
+use vfl_core::data::{CsvDialect, DecimalMark, Limits};
 
 #[test]
 fn a_guess_reads_its_own_file() {
@@ -14,7 +15,7 @@ fn a_guess_reads_its_own_file() {
     )
     .unwrap();
     let asked = Inference { label: Some("outcome".into()), ..Default::default() };
-    let text = infer(&csv, &asked).unwrap();
+    let text = infer(&csv, &asked).unwrap().text;
     assert!(text.contains("disclose the extremes"), "{text}");
     std::fs::write(&schema, &text).unwrap();
     let table = FeatureTable::from_csv(&schema, &csv).unwrap();
@@ -66,7 +67,7 @@ fn a_guess_reads_its_own_file_whatever_the_size_of_its_numbers() {
             text.push_str(&format!("r{i},{value:.decimals$}\n"));
         }
         std::fs::write(&csv, text).unwrap();
-        let guess = infer(&csv, &Inference::default()).unwrap();
+        let guess = infer(&csv, &Inference::default()).unwrap().text;
         std::fs::write(&schema, &guess).unwrap();
         let table = FeatureTable::from_csv(&schema, &csv)
             .unwrap_or_else(|e| panic!("{first}: {e}\n{guess}"));
@@ -76,17 +77,81 @@ fn a_guess_reads_its_own_file_whatever_the_size_of_its_numbers() {
 }
 
 #[test]
-fn a_file_without_columns_is_no_table() {
+fn a_file_that_is_no_table_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    for (text, says) in [
-        ("customer;x;name\nc1;1;Person 1\n", "semicolons"),
-        ("customer\tx\nc1\t1\n", "tabs"),
-        ("customer|x\nc1|1\n", "bars"),
-        ("customer\nc1\n", "no column beside"),
+    let names: String = (0..60).map(|i| format!("r{i};{i},5;person {i}\n")).collect();
+    let commas: String = (0..60).map(|i| format!("r{i};{i},5\n")).collect();
+    let codes: String = (0..60).map(|i| format!("r{i};{i}\n")).collect();
+    for (text, label, says) in [
+        ("customer\nc1\n".to_owned(), None, "no column beside"),
+        ("c1,1.5,clerk\nc2,2.5,clerk\n".into(), None, "a third of the columns or more"),
+        (
+            format!("id;f;g\n{names}"),
+            None,
+            "column \"f\" has more than 50 different texts, most of",
+        ),
+        (format!("id;name\n{codes}"), Some("name"), "is it a number?"),
+        ("c1,1.5,1.5\nc2,2.5,2.5\n".into(), None, "a third of the columns"),
+        (format!("id;pay\n{codes}r;old\n"), None, "60 values are numbers and 1 are text"),
+        (format!("id;pay\n{commas}r;1\n"), None, "most of them digits with one comma"),
+        (format!("id;code\n{}", codes.replace(';', ";x")), None, "are of less than half"),
     ] {
         std::fs::write(file.path(), text).unwrap();
-        let error = infer(file.path(), &Inference::default()).unwrap_err().to_string();
-        assert!(error.contains(says) && !error.contains("Person"), "{error}");
+        let asked = Inference { label: label.map(str::to_owned), ..Default::default() };
+        let error = infer(file.path(), &asked).unwrap_err().to_string();
+        assert!(error.contains(says) && !error.contains("person"), "{error}");
+    }
+}
+
+/// Decimal commas, marks of missing values and rare texts are read, and what may be wrong is noted.
+#[test]
+fn awkward_columns_get_a_rule_or_a_note() {
+    let dir = tempfile::tempdir().unwrap();
+    let (csv, schema) = (dir.path().join("x.csv"), dir.path().join("x.toml"));
+    let mut text = "id;row;pay;city;mixed;when;size\n".to_owned();
+    for i in 0..100 {
+        let city = match i {
+            0..40 => "Paris".to_owned(),
+            40..70 => "Rome".to_owned(),
+            _ => format!("town {i}"),
+        };
+        let (pay, when) =
+            if i == 7 { ("NA", "n/a") } else { (["1,5", "2,25"][i % 2], "2020-01-06") };
+        let mixed = if i == 3 { "unknown".to_owned() } else { (i % 5).to_string() };
+        text += &format!("{i}.0;{};{pay};{city};{mixed};{when};{},5\n", i + 1, i % 3);
+    }
+    std::fs::write(&csv, text).unwrap();
+    let dialect = CsvDialect { separator: None, decimal: DecimalMark::Comma };
+    let file = TableFile { path: &csv, dialect };
+    let asked = Inference { max_categories: Some(6), ..Default::default() };
+    // The marks of a column of text are texts.
+    let InferredSchema { text, notes } = infer(file, &asked).unwrap();
+    let says = [
+        "id: 100 ids are whole numbers with `.0`",
+        "row: each value is the one before and 1, as row numbers are. Leave it out.",
+        "pay: 1 of 100 records have no value. They count as near",
+        "city: 32 different texts. The 2 commonest are categories. The 30 records of the others",
+        "mixed: 99 records are numbers and 1 are text. All count as text.",
+        "when: 1 of 100 records have no value. They count as near",
+    ];
+    for (note, says) in notes.iter().zip(says) {
+        assert!(note.starts_with(says), "{note}");
+        assert!(text.contains(&format!("# {note}\n")), "{text}");
+    }
+    assert_eq!(notes.len(), says.len(), "{notes:?}");
+    assert!(text.contains("\"other\"]\nother = \"other\"\n"), "{text}");
+    std::fs::write(&schema, &text).unwrap();
+    let table = FeatureTable::from_csv_with(&schema, &csv, dialect, &Limits::default()).unwrap();
+    let names: Vec<_> = table.schema().features().iter().map(|f| f.name.as_str()).collect();
+    let place = |name: &str| names.iter().position(|n| *n == name).unwrap();
+    let sum = |name: &str| table.block().matrix().row(place(name)).sum();
+    assert_eq!([sum("city=Paris"), sum("city=Rome"), sum("city=other")], [40.0, 30.0, 30.0]);
+    assert_eq!([sum("pay is missing"), sum("when is missing")], [1.0, 1.0]);
+    // Without the option the numbers are text, and the note says so.
+    let asked = Inference { max_categories: Some(40), ..Default::default() };
+    let InferredSchema { notes, .. } = infer(&csv, &asked).unwrap();
+    for says in ["size: 100 of 100 texts are digits with one", "pay: 99 of 100 texts are digits"] {
+        assert!(notes.iter().any(|note| note.starts_with(says)), "{notes:?}");
     }
 }
 
@@ -98,8 +163,8 @@ fn dates_and_truth_values_are_recognised() {
     let rows = "id,opened,staff,branch,same\n\
                 a,2020-01-01,True,Paris,1\nb,2024-01-01,False,Y,1\nc,,no,N,1\n";
     std::fs::write(&csv, rows).unwrap();
-    let text = infer(&csv, &Inference::default()).unwrap();
-    assert!(text.contains("# opened: 1 of 3 records have no value. They count as \"2022-01-01\""));
+    let text = infer(&csv, &Inference::default()).unwrap().text;
+    assert!(text.contains("# opened: 1 of 3 records have no value. They count as near"));
     assert!(text.contains("# same: all records have the same value. Leave it out."), "{text}");
     std::fs::write(&schema, &text).unwrap();
     let table = FeatureTable::from_csv(&schema, &csv).unwrap();
@@ -111,7 +176,7 @@ fn dates_and_truth_values_are_recognised() {
     assert_eq!(of(1), [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
     assert_eq!(of(2)[1..3], [1.0, 0.0]);
     let features = Some(vec!["staff".to_owned()]);
-    let text = infer(&csv, &Inference { features, ..Default::default() }).unwrap();
+    let text = infer(&csv, &Inference { features, ..Default::default() }).unwrap().text;
     assert_eq!(FeatureSchema::from_toml(&text).unwrap().len(), 1);
     let features = Some(vec!["stuff".to_owned()]);
     let error = infer(&csv, &Inference { features, ..Default::default() }).unwrap_err();
@@ -125,8 +190,8 @@ fn missing_values_get_a_rule() {
     let (csv, schema) = (dir.path().join("x.csv"), dir.path().join("x.toml"));
     let rows = "id,f,flag,word\na,1.5,0,missing\nb,,1,x\nc,2.5,,\nd,3.5,0,x\n";
     std::fs::write(&csv, rows).unwrap();
-    let text = infer(&csv, &Inference::default()).unwrap();
-    assert!(text.contains("# f: 1 of 4 records have no value. They count as 2.5"), "{text}");
+    let text = infer(&csv, &Inference::default()).unwrap().text;
+    assert!(text.contains("# f: 1 of 4 records have no value. They count as near"), "{text}");
     assert!(text.contains("step = 0.1\nmissing = 2.5\n"), "{text}");
     std::fs::write(&schema, &text).unwrap();
     let table = FeatureTable::from_csv(&schema, &csv).unwrap();
@@ -137,4 +202,33 @@ fn missing_values_get_a_rule() {
     let of = |record| table.block().matrix().column(record).iter().copied().collect::<Vec<_>>();
     assert_eq!(of(1), [0.5, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0]);
     assert_eq!(of(2), [0.5, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
+}
+
+/// A column of one common text and many rare ones is kept, however many there are.
+#[test]
+fn one_common_text_makes_a_category() {
+    let dir = tempfile::tempdir().unwrap();
+    let (csv, schema) = (dir.path().join("x.csv"), dir.path().join("x.toml"));
+    let town = |i| if i % 10 == 0 { format!("town {i}") } else { "Paris".to_owned() };
+    let rows: String = (0..30_000).map(|i| format!("r{i},{},NA\n", town(i))).collect();
+    std::fs::write(&csv, format!("id,city,mark\n{rows}")).unwrap();
+    let InferredSchema { text, notes } = infer(&csv, &Inference::default()).unwrap();
+    let says =
+        "city: more than 2000 different texts. The 1 commonest are categories. The 3000 records";
+    assert!(notes.iter().any(|note| note.starts_with(says)), "{notes:?}");
+    assert!(!notes.iter().any(|note| note.starts_with("city: all")), "{notes:?}");
+    // A column of marks alone is one of text.
+    assert!(
+        notes.iter().any(|note| note.starts_with("mark: all records have the same")),
+        "{notes:?}"
+    );
+    std::fs::write(&schema, text).unwrap();
+    let table = FeatureTable::from_csv(&schema, &csv).unwrap();
+    assert_eq!(table.block().matrix().row(1).sum(), 3000.0);
+    // As many categories as are asked for, beyond those that are counted by default.
+    let rows: String = (0..6000).map(|i| format!("r{i},t{}\n", i % 3000)).collect();
+    std::fs::write(&csv, format!("id,code\n{rows}")).unwrap();
+    let asked = Inference { max_categories: Some(4000), ..Default::default() };
+    std::fs::write(&schema, infer(&csv, &asked).unwrap().text).unwrap();
+    assert_eq!(FeatureTable::from_csv(&schema, &csv).unwrap().schema().len(), 3000);
 }

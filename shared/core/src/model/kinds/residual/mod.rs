@@ -63,7 +63,12 @@ impl Kind for ResidualKind {
     /// Takes the blocks under the names that PyTorch gives them. PyTorch's counts of batches are
     /// dropped.
     fn adopt_pytorch(&self, exchanged: ExternalParameters) -> Result<Parameters, String> {
-        let ExternalParameters { settings, features, mut blocks } = exchanged;
+        let ExternalParameters { settings, features, mut blocks, layers } = exchanged;
+        if layers.is_some() {
+            return Err(
+                "`layers` in the metadata: the blocks of this kind have names of their own".into(),
+            );
+        }
         blocks.retain(|block| !block.name.ends_with("num_batches_tracked"));
         let variances = || blocks.iter().filter(|block| block.name.ends_with("running_var"));
         if let Some(block) = variances().find(|block| block.values.iter().any(|v| *v < 0.0)) {

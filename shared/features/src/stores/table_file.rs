@@ -1,25 +1,48 @@
-//! A Parquet file as a source of features, where the program was built with its reader (feature
-//! `parquet`).
+//! Files as sources of features: CSV, and Parquet where the program was built with its reader
+//! (feature `parquet`).
 
 use std::path::Path;
 use std::sync::Arc;
 
 use vfl_core::data::schema::FeatureSchema;
-use vfl_core::data::{CsvRows, Limits, RawRows, TableError};
+use vfl_core::data::{CsvDialect, CsvRows, Limits, RawRows, TableError, TableProblem};
 
 use crate::features::RemoteStore;
 use crate::stores::{DataError, ParquetConfig};
 
-/// Opens the rows of a file, by its name: `.parquet`, or else CSV. `wanted` names the columns that
-/// a Parquet file is read for; `None`: all.
+/// A file with a table: Parquet if its name ends in `.parquet`, or else CSV.
+#[derive(Debug, Clone, Copy)]
+pub struct TableFile<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Its separator and decimal mark, if it is CSV.
+    pub dialect: CsvDialect,
+}
+
+impl<'a, P: AsRef<Path> + ?Sized> From<&'a P> for TableFile<'a> {
+    fn from(path: &'a P) -> Self {
+        Self { path: path.as_ref(), dialect: CsvDialect::default() }
+    }
+}
+
+/// Opens the rows of a file. `wanted` names the columns that a Parquet file is read for; `None`:
+/// all.
 ///
 /// # Errors
 /// [`TableError`] names the file.
-pub fn rows_of(file: &Path, wanted: Option<&[String]>) -> Result<Box<dyn RawRows>, TableError> {
+pub fn rows_of<'a>(
+    file: impl Into<TableFile<'a>>,
+    wanted: Option<&[String]>,
+) -> Result<Box<dyn RawRows>, TableError> {
+    let TableFile { path, dialect } = file.into();
     let limits = Limits { file_bytes: u64::MAX, records: usize::MAX, ..Limits::default() };
-    match file.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet")) {
-        true => parquet_rows(file, wanted, &limits),
-        false => Ok(Box::new(CsvRows::open(file, &limits)?)),
+    match path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet")) {
+        true if dialect != CsvDialect::default() => {
+            let problem = TableProblem::NotCsv;
+            Err(TableError { file: path.to_owned(), place: None, column: None, problem })
+        }
+        true => parquet_rows(path, wanted, &limits),
+        false => Ok(Box::new(CsvRows::open(path, dialect, &limits)?)),
     }
 }
 
@@ -66,6 +89,6 @@ fn without_parquet(file: &Path) -> TableError {
     let reason = "this program was built without Parquet (feature `parquet`): build it with `cargo \
                   build --release --workspace --bins --features full`, or convert the file to CSV";
     let error = std::io::Error::new(std::io::ErrorKind::Unsupported, reason);
-    let problem = vfl_core::data::TableProblem::Io(error);
+    let problem = TableProblem::Io(error);
     TableError { file: file.to_owned(), place: None, column: None, problem }
 }
