@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs what takes longer than a change should wait for: the gate without a limit of time and with the images compiled as
 # `docker compose up --build` does, the whole fault matrix, the figures of trainings (beside SecretFlow's SPU), a classifier on many
-# views of private trainings, the labels of a million private releases, and fuzzing.
+# views of private trainings, the labels of a million private releases, ten million records scored by Spark, and fuzzing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,7 +12,7 @@ usage: nightly.sh [--fuzz SECONDS] [--out DIR]
   --fuzz SECONDS    how long each fuzz target runs (default: 600; 0: not at all)
   --out DIR         where fault matrix and figures go (default: out/nightly in the project)
 
-Some hours on two cores. Needs what .ci/run needs; the images need a Docker engine, fuzzing needs a nightly Rust.
+Some hours on two cores. Needs what .ci/run needs; the images need a Docker engine, Spark needs Java, fuzzing needs a nightly Rust.
 USAGE
 }
 
@@ -32,4 +32,5 @@ scripts/fault-matrix.sh --private-releases --calls predict,stream,audit --out "$
 scripts/training-figures.sh --out "$out/training-figures"
 CLOISON_ROWS=1000000 cargo test --release --workspace --locked --test integration many_labels
 CLOISON_VIEWS=40000 cargo test --release -p vfl-mpc --locked --test computation distinguisher
+scripts/spark.sh 10000000 "$out/spark"
 ((fuzz == 0)) || scripts/fuzz.sh --seconds "$fuzz"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def session() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
+    # The tasks' interpreter has the package too.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     made = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     yield made
     made.stop()

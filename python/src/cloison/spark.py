@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
+from .errors import BusyError, DeadlineExceededError, UnavailableError, UnreachableError
 from .party import _CALL_SECONDS, CALL_RECORDS, ActiveParty, _chunks
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def predict(
     partitions: int = 64,
     chunk: int = CALL_RECORDS,
     timeout: float = _CALL_SECONDS,
+    patience: float = 300.0,
 ) -> DataFrame:
     """Scores the records of a table of Spark.
 
@@ -44,6 +47,7 @@ def predict(
         partitions: Number of tasks, each with a call in flight.
         chunk: Records of a call.
         timeout: Seconds that one call may take.
+        patience: Seconds for which a task tries again while the service cannot be reached or is busy.
 
     Returns:
         A row per id: `scores`, by class, or `label`, whichever the policy releases (null where the record was not scored); `status`, as
@@ -64,11 +68,11 @@ def predict(
     ids = frame.select(functions.col(f"`{id}`").cast("string").alias("id"))
     # A number of partitions that is said is not changed by adaptive execution.
     each = ids.repartition(partitions, "id").dropDuplicates(["id"]).sortWithinPartitions("id")
-    return each.mapInPandas(_scorer({**party, "timeout": timeout}, request_id, chunk), _SCHEMA)
+    return each.mapInPandas(_scorer({**party, "timeout": timeout}, request_id, chunk, patience), _SCHEMA)
 
 
 def _scorer(
-    party: Mapping[str, Any], request_id: str, chunk: int
+    party: Mapping[str, Any], request_id: str, chunk: int, patience: float
 ) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
     """The function of a task, which Spark sends to its executors."""
 
@@ -76,9 +80,22 @@ def _scorer(
         records = chain.from_iterable(frame["id"].tolist() for frame in frames)
         with ActiveParty(**party) as client:
             for _, ids in _chunks(records, chunk):
-                yield _rows(client.predict(ids, request_id=f"{request_id}/{_digest(ids)}"))
+                yield _rows(_patiently(client, ids, f"{request_id}/{_digest(ids)}", patience))
 
     return score
+
+
+def _patiently(client: ActiveParty, ids: list[str], request_id: str, patience: float) -> pd.DataFrame:
+    """Asks again while the service is away or busy; the name of the request makes it one request."""
+    began, wait = time.monotonic(), 0.5
+    while True:
+        try:
+            return client.predict(ids, request_id=request_id)
+        except (BusyError, DeadlineExceededError, UnavailableError, UnreachableError):
+            if time.monotonic() - began + wait > patience:
+                raise
+        time.sleep(wait)
+        wait = min(2 * wait, 30.0)
 
 
 def _digest(ids: list[str]) -> str:
