@@ -31,7 +31,7 @@ features = list(frame.columns.drop("target"))
 model = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame[features], frame["target"])
 report = cloison.audit(model, frame, label="target", passive=features[:3], records=200)
 print(report.verdict)
-assert {"none", "class_label"} <= set(report.policies["policy"]), report.policies
+assert {"none", "class_label"} <= set(report.policies.index), report.policies
 
 draw = np.random.default_rng(3)
 n = 2000

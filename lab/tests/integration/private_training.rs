@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nalgebra::DMatrix;
 use vfl_core::model::contract::start_of;
-use vfl_core::model::{ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
+use vfl_core::model::{Activation, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
 use vfl_core::types::PartyName;
 use vfl_datasets::private_training::{train_in_the_clear, train_network_in_the_clear};
 use vfl_defense::Policy;
@@ -23,6 +23,9 @@ use super::support::{
 
 /// The largest difference of a parameter between shares and the clear: the steps round to 2⁻²⁰.
 const ROUNDING: f64 = 2e-3;
+/// The same with relu, whose slope jumps at zero. A record with a unit's input within the rounding
+/// of zero counts with either slope, at random: such a record moves the logits by 5e-3.
+const JUMP: f64 = 2e-2;
 
 fn private(epochs: u32, validation_share: f64) -> TrainingConfig {
     let mode = TrainingMode::Private;
@@ -121,7 +124,8 @@ async fn networks_on_shares_are_those_of_the_steps_in_the_clear() {
         }
         let expected = clear.logits(&x);
         let worst = (&logits - &expected).amax();
-        assert!(worst < ROUNDING, "{hidden:?}: {worst:e}");
+        let most = if hidden.activation == Activation::Relu { JUMP } else { ROUNDING };
+        assert!(worst < most, "{hidden:?}: {worst:e}");
         assert!(expected.amax() > 0.5, "{hidden:?}: {}", expected.amax());
         let answer = score(&deployment, &test_ids(&dataset, 0, 20)).await.unwrap();
         assert_eq!(answer.row_status.len(), 20);

@@ -419,7 +419,7 @@ impl Guess {
 
     fn note_missing(&mut self, name: &str, missing: u64) {
         self.notes.push(format!(
-            "{name}: {missing} of {} records have no value. They count as near the mean, and the \
+            "{name}: {missing} of {} records have no value. They count as `missing` says, near the mean, and the \
              feature `{name} is missing` tells them apart. Without the line `missing` such records are refused.",
             self.records
         ));

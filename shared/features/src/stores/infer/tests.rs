@@ -129,10 +129,10 @@ fn awkward_columns_get_a_rule_or_a_note() {
     let says = [
         "id: 100 ids are whole numbers with `.0`",
         "row: each value is the one before and 1, as row numbers are. Leave it out.",
-        "pay: 1 of 100 records have no value. They count as near",
+        "pay: 1 of 100 records have no value. They count as `missing` says",
         "city: 32 different texts. The 2 commonest are categories. The 30 records of the others",
         "mixed: 99 records are numbers and 1 are text. All count as text.",
-        "when: 1 of 100 records have no value. They count as near",
+        "when: 1 of 100 records have no value. They count as `missing` says",
     ];
     for (note, says) in notes.iter().zip(says) {
         assert!(note.starts_with(says), "{note}");
@@ -164,7 +164,7 @@ fn dates_and_truth_values_are_recognised() {
                 a,2020-01-01,True,Paris,1\nb,2024-01-01,False,Y,1\nc,,no,N,1\n";
     std::fs::write(&csv, rows).unwrap();
     let text = infer(&csv, &Inference::default()).unwrap().text;
-    assert!(text.contains("# opened: 1 of 3 records have no value. They count as near"));
+    assert!(text.contains("# opened: 1 of 3 records have no value. They count as `missing` says"));
     assert!(text.contains("# same: all records have the same value. Leave it out."), "{text}");
     std::fs::write(&schema, &text).unwrap();
     let table = FeatureTable::from_csv(&schema, &csv).unwrap();
@@ -191,7 +191,10 @@ fn missing_values_get_a_rule() {
     let rows = "id,f,flag,word\na,1.5,0,missing\nb,,1,x\nc,2.5,,\nd,3.5,0,x\n";
     std::fs::write(&csv, rows).unwrap();
     let text = infer(&csv, &Inference::default()).unwrap().text;
-    assert!(text.contains("# f: 1 of 4 records have no value. They count as near"), "{text}");
+    assert!(
+        text.contains("# f: 1 of 4 records have no value. They count as `missing` says"),
+        "{text}"
+    );
     assert!(text.contains("step = 0.1\nmissing = 2.5\n"), "{text}");
     std::fs::write(&schema, &text).unwrap();
     let table = FeatureTable::from_csv(&schema, &csv).unwrap();
