@@ -28,7 +28,6 @@ const TRAINING_RECORDS: usize = 1000;
 
 /// A deployment of a demonstration, with a model in service.
 pub struct DemoDeployment {
-    /// The parties' services.
     pub deployment: Deployment,
     /// The data set with all records.
     pub dataset: Dataset,

@@ -19,8 +19,8 @@ pub use plan::{
     default_policies, every_policy,
 };
 
-pub(crate) use demo_deployment::accuracy;
-pub use demo_deployment::{DemoDeployment, serve};
+pub use demo_deployment::serve;
+pub(crate) use demo_deployment::{DemoDeployment, accuracy};
 pub use deployment_folder::DeploymentFolder;
 
 use vfl_auditor::report::Report;
@@ -35,8 +35,10 @@ use sweep::SweepInput;
 /// An error that names the step that failed.
 pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     let served = serve(plan).await?;
-    let mut report = audit(plan, &served).await?;
-    let to_sweep = SweepInput::gather(&served, plan)?;
+    let test_accuracy = served.test_accuracy().await?;
+    let findings = served.audit(&served.full_plan(plan)).await?;
+    let (mut report, to_sweep) =
+        (report(plan, &served, &findings, test_accuracy), SweepInput::gather(&served, plan)?);
     let DemoDeployment { deployment, dataset, .. } = served;
     deployment.stop().await?;
     if let Some(to_sweep) = to_sweep {
@@ -46,14 +48,4 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         report.private_trainings.push(private_training(plan, *privacy, training).await?);
     }
     Ok(report)
-}
-
-/// Audits a demonstration that runs, and returns the report without sweeps and private trainings.
-///
-/// # Errors
-/// An error that names the step that failed.
-pub async fn audit(plan: &DemoPlan, served: &DemoDeployment) -> anyhow::Result<Report> {
-    let test_accuracy = served.test_accuracy().await?;
-    let findings = served.audit(&served.full_plan(plan)).await?;
-    Ok(report(plan, served, &findings, test_accuracy))
 }

@@ -10,7 +10,7 @@ use vfl_auditor::report::Thresholds;
 use vfl_auditor::{ConfiguredAudit, recommend};
 use vfl_datasets::set_facts::SetFacts;
 use vfl_demo as demo;
-use vfl_demo::{DemoDeployment, DemoPlan};
+use vfl_demo::DemoPlan;
 use vfl_present::progress::{Progress, say};
 use vfl_server::cli::CliError;
 
@@ -114,11 +114,10 @@ fn demands(thresholds: Thresholds, max_accuracy_loss: Option<f64>) -> Result<Dem
     }
 }
 
-/// Searches for a defense of a running demonstration that adds little risk, a tenth at most unless
+/// Searches for a defense of a demonstration that adds little risk, a tenth at most unless
 /// thresholds are given. `None`, with a note, if there are too few test records.
 pub(super) async fn recommend_for(
-    served: &DemoDeployment,
-    plan: &DemoPlan,
+    args: &DemoArgs,
     thresholds: ThresholdArgs,
     max_accuracy_loss: f64,
 ) -> Result<Option<Recommendation>, CliError> {
@@ -127,15 +126,16 @@ pub(super) async fn recommend_for(
         thresholds = Thresholds { max_added_risk: Some(0.1), ..thresholds };
     }
     let demands = demands(thresholds, Some(max_accuracy_loss))?;
-    let test = served.dataset.split().test.len();
-    let attacked = plan.records.min(test - plan.known_records.min(test / 2));
+    let plan = args.plan()?;
+    let test = args.data.load()?.split().test.len();
+    let attacked = args.records.min(test - args.known_records.min(test / 2));
     if attacked < LEAST_RECORDS {
         say(&format!(
             "no search for a defense: it takes {LEAST_RECORDS} test records, and {attacked} are left"
         ));
         return Ok(None);
     }
-    search_served(served, plan, demands).await.map(Some)
+    demonstrate(&plan, demands).await.map(Some)
 }
 
 /// The fewest records of a search: half of them confirm it.
@@ -145,22 +145,14 @@ const LEAST_RECORDS: usize = 200;
 async fn demonstrate(plan: &DemoPlan, demands: Demands) -> Result<Recommendation, CliError> {
     let failed = |e: anyhow::Error| CliError::Failed(format!("{e:#}"));
     let served = vfl_demo::serve(plan).await.map_err(failed)?;
-    let found = search_served(&served, plan, demands).await;
-    served.deployment.stop().await.map_err(failed)?;
-    found
-}
-
-async fn search_served(
-    served: &DemoDeployment,
-    plan: &DemoPlan,
-    demands: Demands,
-) -> Result<Recommendation, CliError> {
     let audit = Plan {
         help: Help { auxiliary_ids: served.known(), ..Help::default() },
         ..Plan::of(served.audited(), Vec::new(), Vec::new(), plan.seed)
     };
-    let found = search(&served.deployment.targets(), &audit, demands).await?;
-    Ok(Recommendation { set: Some(SetFacts::of(&served.dataset)), ..found })
+    let found = search(&served.deployment.targets(), &audit, demands).await;
+    let set = SetFacts::of(&served.dataset);
+    served.deployment.stop().await.map_err(failed)?;
+    Ok(Recommendation { set: Some(set), ..found? })
 }
 
 async fn search(

@@ -9,10 +9,7 @@ use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::FeatureStore;
 use vfl_core::model::Combiner;
 use vfl_defense::{DefenseConfig, Policy};
-use vfl_demo::{
-    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoDeployment, DemoPlan,
-    DeploymentFolder,
-};
+use vfl_demo::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DeploymentFolder};
 use vfl_present::ColumnKind::{Name, Right, Text};
 use vfl_present::progress::say;
 use vfl_present::{Frame, Table};
@@ -124,19 +121,17 @@ impl TryArgs {
         }
         let plan = demo.plan()?;
         let dataset = tables.join(&parties).map_err(input)?;
-        let failed = |e: anyhow::Error| CliError::Failed(format!("{e:#}"));
-        let served = vfl_demo::serve(&plan).await.map_err(failed)?;
-        let report = vfl_demo::audit(&plan, &served).await.map_err(failed)?;
-        let delivered = demo.output.deliver(&report);
+        // The search has a deployment of its own: the passive parties of this one refuse to score sets
+        // of records that overlap those of the audit.
+        let delivered = demo.run().await;
         // A threshold that is not met is told at the end.
         if let Err(CliError::Input(_) | CliError::Failed(_)) = &delivered {
             return delivered;
         }
         let policy = match self.no_recommend {
             true => self.first_policy(&plan.policies),
-            false => self.recommended(&served, &plan).await?,
+            false => self.recommended(&plan.policies).await?,
         };
-        served.deployment.stop().await.map_err(failed)?;
         let training = plan.training.values();
         DeploymentFolder {
             tables: &tables,
@@ -148,7 +143,7 @@ impl TryArgs {
             hosts,
         }
         .write(&folder)
-        .map_err(failed)?;
+        .map_err(|e| CliError::Failed(format!("{e:#}")))?;
         say(&format!(
             "deployment with the policy {policy}: {}",
             folder.join("README.md").display()
@@ -196,13 +191,9 @@ impl TryArgs {
     }
 
     /// Searches for the defense that adds little, and returns it; the label alone if there is none.
-    async fn recommended(
-        &self,
-        served: &DemoDeployment,
-        plan: &DemoPlan,
-    ) -> Result<Policy, CliError> {
-        let found = recommend_for(served, plan, self.thresholds, self.max_accuracy_loss).await?;
-        let Some(found) = found else { return Ok(self.first_policy(&plan.policies)) };
+    async fn recommended(&self, policies: &[Policy]) -> Result<Policy, CliError> {
+        let found = recommend_for(&self.demo(), self.thresholds, self.max_accuracy_loss).await?;
+        let Some(found) = found else { return Ok(self.first_policy(policies)) };
         // A reader that stops early (`| head`) is not a failure.
         let _ = write!(std::io::stdout(), "\n{}", found.text());
         if let Some(trial) = found.recommended() {
