@@ -121,8 +121,8 @@ impl TryArgs {
         }
         let plan = demo.plan()?;
         let dataset = tables.join(&parties).map_err(input)?;
-        // The search has a deployment of its own: the passive parties of this one refuse to score sets
-        // of records that overlap those of the audit.
+        // The search has a deployment of its own: passive parties refuse to score sets of records
+        // that overlap those of the audit.
         let delivered = demo.run().await;
         // A threshold that is not met is told at the end.
         if let Err(CliError::Input(_) | CliError::Failed(_)) = &delivered {
