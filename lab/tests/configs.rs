@@ -384,6 +384,16 @@ fn known_records_are_read_with_the_schema_of_their_owners() {
         [1.0, 0.5],
         "in the order of the schema, scaled to [0, 1]"
     );
+    // In the dialect that `[data]` has for the party's own file.
+    std::fs::write(at("comma.csv"), "id;h;g\nb;2,5;10\n").unwrap();
+    let comma = path("known_csv", "comma.csv") + &path("known_schema", "known.toml");
+    assert!(read(&comma).unwrap_err().to_string().contains("not a number"));
+    let text_of = std::fs::read_to_string(at("config.toml")).unwrap();
+    let with_comma = text_of.replacen("\n[data]\n", "\n[data]\ndecimal = \",\"\n", 1);
+    std::fs::write(at("config.toml"), with_comma).unwrap();
+    let read_again = vfl_active_party::config::Settings::read(&at("config.toml")).unwrap();
+    let known = read_again.1.known.unwrap();
+    assert_eq!(known.block().matrix().as_slice(), [1.0, 0.25]);
     for (keys, says) in [
         (path("known_csv", "known.csv"), "come together"),
         (path("known_csv", "own.csv") + &path("known_schema", "own.toml"), "declares a label"),

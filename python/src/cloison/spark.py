@@ -56,15 +56,15 @@ def predict(
     Raises:
         ValueError: An argument is not taken.
     """
-    # pyspark is an extra.
-    from pyspark.sql import functions  # noqa: PLC0415
-
     if not 1 <= len(request_id.encode()) <= _REQUEST_BYTES:
         raise ValueError(f"request_id is a name of 1 to {_REQUEST_BYTES} bytes, by which a retry is known")
     if partitions < 1 or not 1 <= chunk <= _MAX_CHUNK:
         raise ValueError(f"partitions is at least 1, and chunk from 1 to {_MAX_CHUNK}")
     if id not in frame.columns:
         raise ValueError(f"the table has no column {id!r}; name the column of the record ids (id=)")
+    # pyspark is an extra.
+    from pyspark.sql import functions  # noqa: PLC0415
+
     ids = frame.select(functions.col(f"`{id}`").cast("string").alias("id"))
     # A number of partitions that is said is not changed by adaptive execution.
     each = ids.repartition(partitions, "id").dropDuplicates(["id"]).sortWithinPartitions("id")
@@ -115,10 +115,7 @@ def _rows(answer: pd.DataFrame) -> pd.DataFrame:
         rows = release.to_numpy(dtype=float).tolist()
         named = [dict(zip(release.columns, row, strict=True)) for row in rows]
         scores = [row if scored else None for row, scored in zip(named, ok, strict=True)]
-    columns: dict[str, Any] = {
-        "id": answer.index,
-        "scores": scores,
-        "label": label,
-        "status": answer["status"].tolist(),
-    }
+    # Of type object: pandas makes NaN of None among texts.
+    nullable = {name: pd.Series(column, dtype=object) for name, column in (("scores", scores), ("label", label))}
+    columns: dict[str, Any] = {"id": answer.index, **nullable, "status": answer["status"].tolist()}
     return pd.DataFrame({**columns, "model_version": answer.attrs["model_version"]})

@@ -191,6 +191,13 @@ mod tests {
         let parquet = Some(ParquetConfig::new("x.parquet"));
         let both = DataConfig { parquet, ..csv.clone() };
         assert!(said(&both).contains("`csv` and `parquet`"));
+        let comma = DataConfig { decimal: Some(DecimalMark::Comma), ..of.clone() };
+        let parquet = Some(ParquetConfig::new("x.parquet"));
+        let comma = DataConfig { parquet, ..comma };
+        assert!(said(&comma).contains("the source is `parquet`"));
+        let file = TableFile { path: Path::new("x.parquet"), dialect: comma.dialect() };
+        let refused = crate::stores::rows_of(file, None).err().map(|e| e.to_string());
+        assert!(refused.is_some_and(|error| error.contains("leave these options out")));
         let cached = DataConfig { cache: Some(CacheConfig { bytes: 1 << 20, ttl_s: 10 }), ..csv };
         assert!(said(&cached).contains("`cache`"));
     }

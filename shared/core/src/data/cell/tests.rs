@@ -188,3 +188,64 @@ fn every_form_of_a_value_is_read_alike() {
     ];
     assert_eq!(names, wanted.map(|(name, target, number)| (name.to_owned(), target, number)));
 }
+
+/// A text that is not listed counts as the category of the others, and blank text does not.
+#[test]
+fn unlisted_texts_count_as_the_other_category() {
+    let schema = FeatureSchema::from_toml(
+        r#"
+        id = "id"
+        [[features]]
+        name = "town"
+        kind = "categorical"
+        categories = ["Paris", "none", "other"]
+        missing = "none"
+        other = "other"
+        [[features]]
+        name = "size"
+        kind = "ordinal"
+        categories = ["s", "m"]
+        other = "m"
+        "#,
+    )
+    .unwrap();
+    let read = |column, cell| {
+        let mut values = [0.0; 4];
+        let read = schema.read_feature(column, cell, &mut values);
+        read.map(|()| values).map_err(|e| e.to_string())
+    };
+    assert_eq!(read(0, Cell::Text("Lyon")), Ok([0.0, 0.0, 1.0, 0.0]));
+    assert_eq!(read(0, Cell::Integer(7)), Ok([0.0, 0.0, 1.0, 0.0]));
+    assert_eq!(read(0, Cell::Missing), Ok([0.0, 1.0, 0.0, 0.0]));
+    assert_eq!(read(0, Cell::Text(" ")), Ok([0.0, 1.0, 0.0, 0.0]));
+    assert_eq!(read(1, Cell::Text("xl")), Ok([0.0, 0.0, 0.0, 1.0]));
+    assert!(read(1, Cell::Text("")).is_err() && read(1, Cell::Missing).is_err());
+    assert_eq!(FeatureSchema::from_toml(&schema.to_toml().unwrap()).unwrap(), schema);
+    let one = schema.of_columns(&["size".into()], false);
+    assert_eq!(FeatureSchema::from_toml(&one.to_toml().unwrap()).unwrap(), one);
+    let encodings = schema.encodings();
+    assert_eq!(encodings[1..3], ["is \"none\" or missing", "is \"other\" or not listed"]);
+    assert_eq!(encodings[3], "\"s\" < \"m\", \"m\" for other texts");
+    for (wrong, says) in [
+        ("kind = \"categorical\"\ncategories = [\"a\"]\nother = \"b\"", "add it to them"),
+        ("kind = \"numeric\"\nmin = 0\nmax = 1\nother = \"b\"", "it has none"),
+    ] {
+        let text = format!("id = \"id\"\n[[features]]\nname = \"f\"\n{wrong}");
+        let error = FeatureSchema::from_toml(&text).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// A number of a file with decimal commas; the same text is an id or a category as it stands.
+#[test]
+fn numbers_may_have_a_decimal_comma() {
+    for (text, number) in [("1,5", Some(1.5)), (" -2,25e1 ", Some(-22.5)), ("7", Some(7.0))] {
+        assert_eq!(Cell::CommaText(text).number().ok(), number, "{text}");
+    }
+    for text in ["1.5", "1.234,5", "1,234,5", "1,5 EUR", ",", "1e999", "NA", "."] {
+        assert!(Cell::CommaText(text).number().is_err(), "{text}");
+    }
+    assert_eq!(Cell::CommaText("1,5").text().unwrap(), "1,5");
+    assert_eq!(Cell::CommaText("2024-01-02").date().ok(), Cell::Text("2024-01-02").date().ok());
+    assert!(Cell::CommaText(".").is_missing(true) && !Cell::CommaText("NA").is_missing(false));
+}
