@@ -108,15 +108,8 @@ impl Coordinator {
             }))
             .await?
             .into_inner();
-        let k = answer.class_names.len();
-        if k < 2 {
-            return Err(Refusal::internal(format!(
-                "{} describes a model of {k} classes",
-                self.peer
-            )));
-        }
         let config = answer.training.and_then(|training| training.config);
-        Ok(ModelDescription {
+        let described = ModelDescription {
             version: WireError::model_version(answer.model_version)?,
             class_names: answer.class_names,
             passive_parties: answer
@@ -128,7 +121,16 @@ impl Coordinator {
             top_shown: answer.top_shown,
             private_release: answer.private_release,
             training: config.as_ref().map(TrainingConfig::try_from).transpose()?,
-        })
+        };
+        // Scores have two classes or more, a number has one name.
+        let (k, link) = (described.class_names.len(), described.link());
+        if k == 0 || link.is_numeric() != (k == 1) {
+            let peer = &self.peer;
+            return Err(Refusal::internal(format!(
+                "{peer} describes a model of link {link} with {k} outputs"
+            )));
+        }
+        Ok(described)
     }
 
     /// Sends the questions: one in a single call, several over a stream. Passes the answers to

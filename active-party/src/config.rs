@@ -347,11 +347,12 @@ impl Settings {
         let v = &file.values;
         let credentials = file.credentials(&v.tls, Role::ActiveParty)?;
         let features = v.data.open().map_err(|e| file.error(format!("[data]: {e}")))?;
-        let Some(label) = features.schema().label() else {
+        let outputs = features.schema().output_names();
+        if outputs.is_empty() {
             return Err(file
                 .error("[data]: the schema declares no label; the active party holds the labels"));
-        };
-        let classes = u32::try_from(label.classes.len()).unwrap_or(u32::MAX);
+        }
+        let classes = u32::try_from(outputs.len()).unwrap_or(u32::MAX);
         v.model.sub_model(classes).map_err(|e| file.error(format!("[model]: {e}")))?;
         v.training.checked(&v.model).map_err(|e| file.error(format!("[training]: {e}")))?;
         v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;

@@ -1,6 +1,6 @@
 //! The model that the coordinator serves.
 
-use vfl_core::model::{Combiner, ModelSpec, TrainingConfig};
+use vfl_core::model::{Combiner, Link, ModelSpec, TrainingConfig};
 use vfl_core::types::ModelVersion;
 
 /// The model in service, as the coordinator describes it.
@@ -28,6 +28,13 @@ impl ModelDescription {
     #[must_use]
     pub fn combiner(&self) -> Combiner {
         self.spec.as_ref().map_or(Combiner::Sum, ModelSpec::combiner)
+    }
+
+    /// Returns the link: scores of classes, or a number.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        // A coordinator serves no model whose parties state different links.
+        self.spec.as_ref().and_then(|spec| spec.link().ok()).unwrap_or_default()
     }
 
     /// Returns the number of features of all passive parties together.

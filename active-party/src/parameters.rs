@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
-use vfl_attack::{AttackError, KnownModel, KnownNetwork};
+use vfl_attack::{AttackError, KnownModel, KnownNetwork, as_difference};
 use vfl_core::model::{Combiner, LinearParameters, Parameters, SubModel, kinds};
 use vfl_protocol::{Refusal, ReleasedParameters, Statement};
 
@@ -49,7 +49,12 @@ impl ModelKnowledge {
         let share = scorer.share(&model.version)?;
         let internal = |e: AttackError| Refusal::internal(e.to_string());
         let (w_act, bias) = own_logits::map(&share, model.combiner(), model.class_names.len())?;
-        let k = w_act.nrows();
+        let (k, link) = (w_act.nrows(), model.link());
+        // A number's predictor is the difference of two logits: attacks solve for its weights.
+        let (w_act, bias) = match link.is_numeric() {
+            true => (as_difference(&w_act), bias.insert_row(0, 0.0)),
+            false => (w_act, bias),
+        };
         let mut parts = Vec::with_capacity(model.passive_parties.len());
         // Without the top model, embeddings say nothing about the scores.
         let without_top = model.combiner() == Combiner::Concat && !model.top_shown;
@@ -62,6 +67,7 @@ impl ModelKnowledge {
                 }
                 _ => None,
             };
+            let part = part.map(|part| if link.is_numeric() { part.as_difference() } else { part });
             // If one party releases none, the model is a black box, whatever the others release.
             let hidden = part.is_none();
             parts.push((name, *features, part));
@@ -72,7 +78,8 @@ impl ModelKnowledge {
         let lent = match colluders {
             [] => None,
             colluders => {
-                Some(Arc::new(joined(&w_act, &bias, &parts, colluders, target).map_err(internal)?))
+                let joined = joined(&w_act, &bias, &parts, colluders, target).map_err(internal)?;
+                Some(Arc::new(joined.with_link(link)))
             }
         };
         let released = match networks(&parts, &bias).map_err(internal)? {
@@ -92,7 +99,7 @@ impl ModelKnowledge {
                 network.and_then(|network| KnownModel::of_network(w_act.clone(), bias, network))
             }
         };
-        let released = Arc::new(released.map_err(internal)?);
+        let released = Arc::new(released.map_err(internal)?.with_link(link));
         let linear = |part: Option<Part>| match part {
             Some(Part::Linear(part)) => Some(part),
             Some(Part::Model(_)) | None => None,
@@ -104,7 +111,10 @@ impl ModelKnowledge {
             let told = parts.iter().filter(|(_, p)| names_a_transform(&p.statement));
             let told: Vec<String> =
                 told.map(|(name, p)| format!("{name}: {}", p.statement)).collect();
-            found.map(|model| InvertedModel { model: Arc::new(model), told: told.join("; ") })
+            found.map(|model| InvertedModel {
+                model: Arc::new(model.with_link(link)),
+                told: told.join("; "),
+            })
         });
         let undone = undone.transpose().map_err(internal)?;
         Ok(Self { released, lent, undone })

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nalgebra::DMatrix;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
+use vfl_attack::as_difference;
 use vfl_core::model::{SubModel, SubModelSpec, kinds};
 use vfl_core::types::{ModelVersion, RecordIds};
 use vfl_protocol::pb::passive_party_client::PassivePartyClient;
@@ -22,6 +23,20 @@ pub(crate) enum Part {
     Linear(ReleasedParameters),
     /// A nonlinear sub-model.
     Model(Arc<dyn SubModel>),
+}
+
+impl Part {
+    /// Returns the weights of a number's predictor as those of two logits, the first of which is 0.
+    pub(crate) fn as_difference(self) -> Self {
+        match self {
+            Self::Linear(part) => Self::Linear(ReleasedParameters {
+                weights: as_difference(&part.weights),
+                bias_shift: part.bias_shift.map(|shift| shift.insert_row(0, 0.0)),
+                ..part
+            }),
+            model => model,
+        }
+    }
 }
 
 /// A client of a passive party.

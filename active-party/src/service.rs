@@ -123,8 +123,7 @@ pub async fn run(
     let _held = hold_if_folder(&settings.state_dir)?;
     let agreed = settings.rules().agree(&settings.state_dir)?;
     settings.features.check().await?;
-    let class_names =
-        settings.features.schema().label().map(|l| l.classes.clone()).unwrap_or_default();
+    let class_names = settings.features.schema().output_names();
     tracing::info!(features = ?settings.features, "the active party starts");
     ShareStore::warn_of_other_schemas(&settings.state_dir, settings.features.schema());
     let credentials = &settings.credentials;
@@ -231,6 +230,13 @@ impl ActiveParty for Service {
         self.own(&caller(&request)?)?;
         let request = request.into_inner();
         let config = TrainingConfig::try_from(&require("config", request.config)?)?;
+        if self.scorer.features.schema().number_label().is_some() {
+            return Err(Refusal::precondition(
+                "the label is a number, and models of numbers are not trained here: train it elsewhere, and publish its parameters \
+                 (`active-party import-parameters`)",
+            )
+            .into());
+        }
         let ids = match request.ids {
             Some(ids) if !ids.is_empty() => RecordIds::try_from(ids)?,
             _ => {

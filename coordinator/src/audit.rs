@@ -224,6 +224,7 @@ pub(crate) fn unknown() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Undefended;
     use nalgebra::DMatrix;
     use vfl_core::types::{ConfidenceScores, ReleasedScores};
     use vfl_defense::Policy;
@@ -309,7 +310,7 @@ mod tests {
 
     /// Returns scores of n records of two classes, and a release that swaps the classes of the
     /// first `wrong`.
-    fn batch(n: usize, wrong: usize) -> (ConfidenceScores, ReleasedScores) {
+    fn batch(n: usize, wrong: usize) -> (Undefended, ReleasedScores) {
         let scores = DMatrix::from_fn(2, n, |class, _| if class == 0 { 0.75 } else { 0.25 });
         let released =
             DMatrix::from_fn(
@@ -317,7 +318,8 @@ mod tests {
                 n,
                 |class, at| if (class == 0) == (at < wrong) { 0.25 } else { 0.75 },
             );
-        (ConfidenceScores::new(scores).unwrap(), ReleasedScores::Numbers(released))
+        let scores = ConfidenceScores::new(scores).unwrap();
+        (Undefended::Scores(scores), ReleasedScores::Numbers(released))
     }
 
     fn session(audits: &Audits, ids: &RecordIds) -> (String, Arc<Session>) {

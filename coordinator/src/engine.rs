@@ -12,7 +12,6 @@ use vfl_core::model::SubModel;
 use vfl_core::types::{
     LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShapeError,
 };
-use vfl_defense::PipelineOutput;
 use vfl_party::computation::release::ServingMode;
 use vfl_party::training::max_batch;
 use vfl_protocol::{
@@ -29,7 +28,7 @@ use crate::catalogue::Catalogue;
 use crate::client::PassiveParty;
 use crate::config::{ServingPolicy, TopGrant, TopRelease};
 use crate::meter::Meter;
-use crate::policy::{Policies, ReadyPolicy};
+use crate::policy::{Defended, Policies, ReadyPolicy};
 use crate::registry::PublishedModel;
 use crate::sessions::{SessionHandle, Sessions, replaced};
 use crate::share::{ShareKey, share_hashes};
@@ -408,22 +407,22 @@ async fn release(
     let (asked, measured) = (ids.clone(), session.is_some());
     let work = move || -> Result<_, Refusal> {
         if measured {
-            let PipelineOutput { scores, released } = policy.release(logits, &asked)?;
-            return Ok((Some(scores), released));
+            let Defended { undefended, released } = policy.release(logits, &asked)?;
+            return Ok((Some(undefended), released));
         }
         Ok((None, policy.release_alone(logits, &asked)?))
     };
-    let (scores, released) = if large {
+    let (undefended, released) = if large {
         tokio::task::spawn_blocking(work)
             .await
             .map_err(|_| Refusal::internal("the defense failed"))??
     } else {
         work()?
     };
-    if let (Some(session), Some(scores)) = (&session, &scores) {
+    if let (Some(session), Some(undefended)) = (&session, &undefended) {
         // Boxed, like everything that only a session does: the future of every prediction would
         // hold space for it.
-        Box::pin(session.measure(&ids, scores, &released)).await?;
+        Box::pin(session.measure(&ids, undefended, &released)).await?;
     }
     Ok(released)
 }

@@ -189,6 +189,14 @@ impl ImportDriver {
         }
         let combiner = if top.is_some() { Combiner::Concat } else { Combiner::Sum };
         let model = ModelSpec::new(combiner, active, passive, top.as_ref().map(StagedTop::spec))?;
+        let link = model.link().map_err(|error| not_together(&error))?;
+        if link.is_numeric() != (job.class_names.len() == 1) {
+            return Err(Refusal::precondition(format!(
+                "what the parties have staged is a model of link {link}, and the active party names {} outputs; scores have 2 or \
+                 more classes, a number has the name of its label",
+                job.class_names.len()
+            )));
+        }
         let all: Vec<PartyEntry> = std::iter::once(&entry).chain(&entries).cloned().collect();
         top.as_ref().map_or(Ok(()), |top| top.check_inputs(&top_inputs(&all, &model)))?;
         let parameters = top.as_ref().map(StagedTop::parameters);
@@ -248,7 +256,7 @@ async fn receive_job(active: &mut ActiveStream) -> Result<Job, Refusal> {
     let PublishReply::Start(start) = active.receive().await? else {
         return Err(active.unexpected("start"));
     };
-    check_class_names(&start.class_names)?;
+    check_class_names(&start.class_names, 1)?;
     check_share(&start.digest, start.features)?;
     if start.training_id_count > MAX_RECORDS {
         return Err(

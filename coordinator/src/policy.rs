@@ -7,10 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
 use rand::Rng;
-use vfl_core::types::{Logits, ModelVersion, RecordIds, ReleasedScores};
+use vfl_core::metrics::{MetricError, UtilityTotals};
+use vfl_core::types::{ConfidenceScores, Logits, ModelVersion, RecordIds, ReleasedScores};
 use vfl_defense::policy::{Leakage, NoiseMode, ReleaseKind};
 use vfl_defense::{
-    DefenseConfig, Grants, Noise, NoiseKey, NoiseSecret, Pipeline, PipelineOutput, Policy,
+    Contract, DefenseConfig, Grants, Noise, NoiseKey, NoiseSecret, NumberOutput, NumberPipeline,
+    Pipeline, PipelineOutput, Policy,
 };
 use vfl_protocol::{Refusal, RefusalKind};
 
@@ -35,9 +37,58 @@ pub struct ReadyPolicy {
     /// The policy that was asked for.
     pub policy: Policy,
     text: String,
-    pipeline: Pipeline,
+    pipeline: ReadyPipeline,
     key: NoiseKey,
     leakage: Leakage,
+}
+
+/// The defenses of a policy, for scores of classes or for a number.
+#[derive(Debug)]
+enum ReadyPipeline {
+    Scores(Pipeline),
+    Numbers(NumberPipeline),
+}
+
+/// What a policy is applied to, which stays at the coordinator.
+#[derive(Debug, Clone)]
+pub enum Undefended {
+    /// Scores of classes.
+    Scores(ConfidenceScores),
+    /// Numbers, 1 × n.
+    Numbers(DMatrix<f64>),
+}
+
+impl Undefended {
+    /// Measures the cost of a release in place of it.
+    ///
+    /// # Errors
+    /// [`MetricError`] for a release of another shape.
+    pub fn cost(&self, released: &ReleasedScores) -> Result<UtilityTotals, MetricError> {
+        match self {
+            Self::Scores(scores) => UtilityTotals::of(scores, released),
+            Self::Numbers(numbers) => UtilityTotals::of_numbers(numbers, released),
+        }
+    }
+
+    /// Returns that of the records at `positions`. A selection of valid scores is valid.
+    #[must_use]
+    pub fn select(&self, positions: &[usize]) -> Option<Self> {
+        Some(match self {
+            Self::Scores(scores) => {
+                Self::Scores(ConfidenceScores::new(scores.matrix().select_columns(positions)).ok()?)
+            }
+            Self::Numbers(numbers) => Self::Numbers(numbers.select_columns(positions)),
+        })
+    }
+}
+
+/// A release beside what it stands for.
+#[derive(Debug)]
+pub struct Defended {
+    /// What the policy was applied to.
+    pub undefended: Undefended,
+    /// The release, which leaves.
+    pub released: ReleasedScores,
 }
 
 impl ReadyPolicy {
@@ -46,6 +97,7 @@ impl ReadyPolicy {
     pub(crate) fn unkeyed(policy: &Policy, classes: usize) -> Self {
         let pipeline = Pipeline::build(&policy.defenses, classes, &Grants::default()).unwrap();
         let (key, leakage) = (NoiseKey::new([0; 32]), policy.leakage(classes));
+        let pipeline = ReadyPipeline::Scores(pipeline);
         Self { policy: policy.clone(), text: policy.to_string(), pipeline, key, leakage }
     }
 
@@ -61,8 +113,7 @@ impl ReadyPolicy {
     pub fn bits(&self) -> Option<f64> {
         let bits = self.leakage.bits()?;
         // With fresh noise the pipeline's bound is that of one answer.
-        let of_words =
-            self.pipeline.contract().bits.filter(|_| self.policy.noise == NoiseMode::Keyed);
+        let of_words = self.contract().bits.filter(|_| self.policy.noise == NoiseMode::Keyed);
         Some(of_words.map_or(bits, |words| bits.min(words)))
     }
 
@@ -72,18 +123,53 @@ impl ReadyPolicy {
         &self.text
     }
 
-    /// Returns the pipeline of its defenses.
+    /// Returns the promises of the policy as a whole.
     #[must_use]
-    pub fn pipeline(&self) -> &Pipeline {
-        &self.pipeline
+    pub fn contract(&self) -> Contract {
+        match &self.pipeline {
+            ReadyPipeline::Scores(pipeline) => pipeline.contract(),
+            ReadyPipeline::Numbers(pipeline) => pipeline.contract(),
+        }
     }
 
-    /// Applies the policy to the logits of the records `ids`, and keeps the undefended scores.
+    /// Returns what users should know of the defenses, one line each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        match &self.pipeline {
+            ReadyPipeline::Scores(pipeline) => pipeline.notes(),
+            ReadyPipeline::Numbers(pipeline) => pipeline.notes(),
+        }
+    }
+
+    /// Returns the words of a codebook (k × words), if the last defense is one.
+    #[must_use]
+    pub fn words(&self) -> Option<&DMatrix<f64>> {
+        match &self.pipeline {
+            ReadyPipeline::Scores(pipeline) => pipeline.words(),
+            ReadyPipeline::Numbers(_) => None,
+        }
+    }
+
+    /// Applies the policy to the logits of the records `ids`, and keeps what it is applied to.
     ///
     /// # Errors
     /// INTERNAL where a defense does not apply to these records.
-    pub fn release(&self, logits: Logits, ids: &RecordIds) -> Result<PipelineOutput, Refusal> {
-        self.pipeline.release(logits, self.noise(ids)).map_err(|e| Refusal::internal(e.to_string()))
+    pub fn release(&self, logits: Logits, ids: &RecordIds) -> Result<Defended, Refusal> {
+        let noise = self.noise(ids);
+        let defended = match &self.pipeline {
+            ReadyPipeline::Scores(pipeline) => {
+                pipeline.release(logits, noise).map(|PipelineOutput { scores, released }| {
+                    Defended { undefended: Undefended::Scores(scores), released }
+                })
+            }
+            ReadyPipeline::Numbers(pipeline) => {
+                pipeline.release(logits, noise).map(|NumberOutput { numbers, released }| Defended {
+                    undefended: Undefended::Numbers(numbers),
+                    released,
+                })
+            }
+        };
+        defended.map_err(|e| Refusal::internal(e.to_string()))
     }
 
     /// Applies the policy to the logits of the records `ids`.
@@ -95,9 +181,12 @@ impl ReadyPolicy {
         logits: Logits,
         ids: &RecordIds,
     ) -> Result<ReleasedScores, Refusal> {
-        self.pipeline
-            .release_alone(logits, self.noise(ids))
-            .map_err(|e| Refusal::internal(e.to_string()))
+        match &self.pipeline {
+            ReadyPipeline::Scores(pipeline) => pipeline
+                .release_alone(logits, self.noise(ids))
+                .map_err(|e| Refusal::internal(e.to_string())),
+            ReadyPipeline::Numbers(_) => Ok(self.release(logits, ids)?.released),
+        }
     }
 
     fn noise<'a>(&'a self, ids: &'a RecordIds) -> Noise<'a> {
@@ -229,6 +318,11 @@ impl Policies {
         purpose: Purpose,
     ) -> Result<ReadyPolicy, Refusal> {
         let version = &model.manifest.version;
+        if model.link.is_numeric() {
+            // Before anything is fetched for a defense that does not apply.
+            NumberPipeline::build(&policy.defenses, model.link)
+                .map_err(|e| Refusal::invalid(format!("policy `{policy}`: {e}")))?;
+        }
         let weights = match policy.defenses.iter().find(|defense| defense.needs_passive_weights()) {
             Some(defense) => {
                 Some(self.passive_weights(defense.name(), version, model.classes()).await?)
@@ -268,13 +362,17 @@ impl Policies {
                 self.secret.key(&model.passive_fingerprint, &format!("audit: {text}"))
             }
         };
+        let link = model.link;
         let build = move || {
+            if link.is_numeric() {
+                return NumberPipeline::build(&defenses, link).map(ReadyPipeline::Numbers);
+            }
             let grants = Grants {
                 passive_weights: weights.as_ref(),
                 calibration: calibration.as_ref(),
                 seed,
             };
-            Pipeline::build(&defenses, classes, &grants)
+            Pipeline::build(&defenses, classes, &grants).map(ReadyPipeline::Scores)
         };
         // A codebook takes a while to fit, and a purifier to train.
         let built = tokio::task::spawn_blocking(build)

@@ -53,17 +53,20 @@ pub(crate) async fn put_in_service(
 /// Checks the class names of a model that is to be published.
 ///
 /// # Errors
-/// [`WireError::Range`] unless they are 2 to 65 536 distinct names of 1 to 128 bytes without
-/// control characters.
-pub(crate) fn check_class_names(names: &[String]) -> Result<(), WireError> {
+/// [`WireError::Range`] unless they are `least` to 65 536 distinct names of 1 to 128 bytes without
+/// control characters. A model of a number has one, its label's.
+pub(crate) fn check_class_names(names: &[String], least: usize) -> Result<(), WireError> {
     let distinct: HashSet<&String> = names.iter().collect();
     let good =
         |name: &String| (1..=128).contains(&name.len()) && !name.chars().any(char::is_control);
-    if !(2..=65_536).contains(&names.len())
+    if !(least..=65_536).contains(&names.len())
         || distinct.len() != names.len()
         || !names.iter().all(good)
     {
-        let reason = "2 to 65536 distinct names of 1 to 128 bytes";
+        let reason = match least {
+            1 => "1 to 65536 distinct names of 1 to 128 bytes, one for a model of a number",
+            _ => "2 to 65536 distinct names of 1 to 128 bytes",
+        };
         return Err(WireError::Range { field: "class_names", reason });
     }
     Ok(())

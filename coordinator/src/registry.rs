@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use foldhash::fast::RandomState;
 use nalgebra::DMatrix;
 use vfl_core::json::json_error;
-use vfl_core::model::{Head, ModelSpec, Parameters, SpecError, heads};
+use vfl_core::model::{Head, Link, ModelSpec, Parameters, SpecError, heads};
 use vfl_core::types::{ConfidenceScores, ModelVersion, RecordIds};
 use vfl_state::journal::{Journal, JournalError, Proposal, Training};
 use vfl_state::state_file::{StateFile, StateFileError, make_state_dir};
@@ -58,6 +58,8 @@ pub struct PublishedModel {
     pub spec: ModelSpec,
     /// The head, which makes logits of the parties' outputs.
     pub head: Box<dyn Head>,
+    /// The link: scores of classes, or a number.
+    pub link: Link,
     training_ids: HashSet<Box<str>, RandomState>,
 }
 
@@ -67,12 +69,13 @@ impl PublishedModel {
         let spec = manifest.model()?;
         let top = top.map(|top| Parameters::of(top.model(), top.model().snapshot()));
         let head = heads::restore(&spec, manifest.class_names.len() as u32, top.as_ref())?;
+        let link = spec.link()?;
         let training_ids = std::mem::take(&mut manifest.training_ids)
             .into_iter()
             .map(String::into_boxed_str)
             .collect();
         let passive_fingerprint = manifest.passive_fingerprint();
-        Ok(Self { manifest, passive_fingerprint, spec, head, training_ids })
+        Ok(Self { manifest, passive_fingerprint, spec, head, link, training_ids })
     }
 
     /// Returns `true` if this model was trained on this record. Other trainings may have seen it:

@@ -440,13 +440,13 @@ impl Coordinator for Service {
         }
         self.engine.check_audit_policy(&policy)?;
         let ready = self.engine.policies.prepare(&model, &policy, Purpose::Audit).await?;
-        let contract = ready.pipeline().contract();
+        let contract = ready.contract();
         let promise = Promise {
             keeps_arg_max: contract.keeps_arg_max,
             keeps_ranking: contract.keeps_ranking,
             randomised: contract.randomised,
             bits: ready.bits(),
-            notes: ready.pipeline().notes(),
+            notes: ready.notes(),
         };
         let (name, row_budget) = self.engine.audits.open(&model, active_party, ready, &ids).await?;
         tracing::info!(auditor = %auditor, policy = %policy, records = ids.len(), "audit session opened");

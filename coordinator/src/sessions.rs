@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vfl_core::metrics::UtilityTotals;
-use vfl_core::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_core::types::{ModelVersion, PartyName, RecordIds, ReleasedScores};
 use vfl_defense::Policy;
 use vfl_protocol::audit::SessionSummary;
 use vfl_protocol::{Refusal, RefusalKind};
@@ -17,7 +17,7 @@ use vfl_state::state_file::{StateFile, StateFileError};
 use crate::audit::{Audits, MAX_BOUND, Session, full, new_name, summary, too_many, unknown};
 use crate::config::AuditPolicy;
 use crate::ledger::LedgerError;
-use crate::policy::{Policies, Purpose, ReadyPolicy};
+use crate::policy::{Policies, Purpose, ReadyPolicy, Undefended};
 use crate::registry::PublishedModel;
 use crate::replicas::{
     EndedSession, OpenOutcome, Replicas, SessionLimits, SpendOutcome, StoredSession,
@@ -312,15 +312,15 @@ impl SessionHandle {
     pub async fn measure(
         &self,
         ids: &RecordIds,
-        scores: &ConfidenceScores,
+        undefended: &Undefended,
         released: &ReleasedScores,
     ) -> Result<(), Refusal> {
         let Some((replicas, name)) = &self.shared else {
-            self.session.measure(ids, scores, released);
+            self.session.measure(ids, undefended, released);
             return Ok(());
         };
         let cost = |first: &[usize]| {
-            Session::cost_of(first, scores, released).unwrap_or_default().to_text()
+            Session::cost_of(first, undefended, released).unwrap_or_default().to_text()
         };
         match replicas.measure(name, ids, cost).await.map_err(|e| unavailable(&e))? {
             true => Ok(()),

@@ -404,7 +404,7 @@ async fn calibrate_fresh(
 fn check_start(start: &Start) -> Result<(), Refusal> {
     let config = &start.config;
     let k = start.class_names.len();
-    check_class_names(&start.class_names)?;
+    check_class_names(&start.class_names, 2)?;
     let width = (config.values().model.sub_model(k as u32)?.width() as usize).max(k);
     let most = max_batch(width);
     let plain = config.values().mode == TrainingMode::Plain;

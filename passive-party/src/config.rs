@@ -113,7 +113,7 @@ impl Settings {
         let v = &file.values;
         let credentials = file.credentials(&v.tls, Role::PassiveParty)?;
         let features = v.data.open().map_err(|e| file.error(format!("[data]: {e}")))?;
-        if features.schema().label().is_some() {
+        if !features.schema().output_names().is_empty() {
             return Err(
                 file.error("[data]: the schema declares a label; a passive party holds no labels")
             );

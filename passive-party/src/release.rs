@@ -353,6 +353,9 @@ fn made(
     logits: &LogitServer,
     transform: &TransformConfig,
 ) -> Result<NewRelease, MakeReleaseError> {
+    // A number's predictor is the difference of two logits, the first of which is 0.
+    let number = w_pas.nrows() == 1;
+    let w_pas = &if number { w_pas.clone().insert_row(0, 0.0) } else { w_pas.clone() };
     let RewrittenParameters { weights, bias_shift, .. } =
         rewrite(transform, w_pas, logits.block(), &mut secret())?;
     let unfit = || MakeReleaseError::Unfit(transform.name());
@@ -364,6 +367,11 @@ fn made(
     let Interpretability { g, .. } = Interpretability::of(w_pas, &weights).map_err(|_| unfit())?;
     if !weights.iter().chain(&bias_shift).all(|v| v.is_finite()) {
         return Err(unfit());
+    }
+    if number {
+        let shift = DVector::from_vec(vec![bias_shift[1] - bias_shift[0]]);
+        let difference = weights.rows(1, 1) - weights.rows(0, 1);
+        return Ok(NewRelease { weights: Some(difference), bias_shift: shift, g });
     }
     Ok(NewRelease { weights: Some(weights), bias_shift, g })
 }

@@ -107,14 +107,9 @@ impl Cli {
             Command::Train(args) => args.run().await,
             Command::ImportParameters(args) => args.run(),
             Command::Publish(args) => args.run().await,
-            Command::ExportParameters(args) => args.run::<Settings>(|settings, _| {
-                settings
-                    .features
-                    .schema()
-                    .label()
-                    .map(|label| label.classes.clone())
-                    .unwrap_or_default()
-            }),
+            Command::ExportParameters(args) => {
+                args.run::<Settings>(|settings, _| settings.features.schema().output_names())
+            }
             Command::Predict(args) => args.run().await,
             Command::Attack(args) => args.run(),
             Command::AdoptState(args) => args.run::<Settings>(),

@@ -81,7 +81,7 @@ impl ImportArgs {
         let schema = settings.features.schema();
         let names: Vec<String> =
             schema.features().iter().map(|feature| feature.name.clone()).collect();
-        let classes = schema.label().map(|label| label.classes.clone()).unwrap_or_default();
+        let classes = schema.output_names();
         let name = settings.credentials.identity().name();
         let imported = import_parameters(ImportRequest {
             path: &self.parameters,

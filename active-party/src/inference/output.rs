@@ -19,7 +19,7 @@ pub(super) enum Output {
     /// taken for one.
     Scores,
     /// BYTES [n]: the class with the largest released score, or the released label. Empty if
-    /// nothing is released: no class has an empty name.
+    /// nothing is released: no class has an empty name. Empty for a number, which has no class.
     Label,
     /// BYTES [n]: the status of each record, `ok` if it was scored.
     RowStatus,
@@ -84,7 +84,9 @@ impl Output {
         scored: &PredictionResponse,
     ) -> Result<Vec<u8>, Refusal> {
         let classes = &model.class_names;
-        let text = |class: u32| classes.get(class as usize).map_or("", String::as_str);
+        let named = classes.get(1..).is_some_and(|others| !others.is_empty());
+        let text =
+            |class: u32| classes.get(class as usize).filter(|_| named).map_or("", String::as_str);
         Ok(match self {
             Self::Scores => scores(scored, classes.len())?,
             Self::Label => {
@@ -225,6 +227,16 @@ mod tests {
         let scores = doubles(&Output::Scores.tensor(&model, &scored).unwrap());
         assert!(scores.len() == 8 && scores.iter().all(|score| score.is_nan()));
         assert_eq!(Output::Label.tensor(&model, &scored).unwrap(), join(["yes", "", "no", ""]));
+    }
+
+    #[test]
+    fn a_number_has_no_class() {
+        let scored = of(ReleasedScores::Numbers(DMatrix::from_column_slice(1, 2, &[-3.5, 7.0])));
+        let model = model(&["price"]);
+        let numbers = doubles(&Output::Scores.tensor(&model, &scored).unwrap());
+        assert_eq!((numbers[0], numbers[2]), (-3.5, 7.0));
+        assert!(numbers[1].is_nan() && numbers[3].is_nan());
+        assert_eq!(Output::Label.tensor(&model, &scored).unwrap(), join(["", "", "", ""]));
     }
 
     #[test]

@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use vfl_core::metrics::UtilityTotals;
-use vfl_core::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_core::types::{ModelVersion, PartyName, RecordIds, ReleasedScores};
 use vfl_protocol::audit::{Cost, SessionSummary};
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::disjoint_sets::DisjointSets;
 
 use super::summary;
-use crate::policy::ReadyPolicy;
+use crate::policy::{ReadyPolicy, Undefended};
 use crate::share::ShareHash;
 
 /// The hash of the first logit share of each record, over all sessions about one set of passive
@@ -92,15 +92,13 @@ impl Session {
     /// Returns the cost of releasing the rows `first`; `None` if it cannot be measured.
     pub(crate) fn cost_of(
         first: &[usize],
-        scores: &ConfidenceScores,
+        undefended: &Undefended,
         released: &ReleasedScores,
     ) -> Option<UtilityTotals> {
-        let cost = if first.len() == scores.records() {
-            UtilityTotals::of(scores, released)
+        let cost = if first.len() == released.records() {
+            undefended.cost(released)
         } else {
-            // A selection of columns of valid scores is valid.
-            let scores = ConfidenceScores::new(scores.matrix().select_columns(first)).ok()?;
-            UtilityTotals::of(&scores, &released.select(first))
+            undefended.select(first)?.cost(&released.select(first))
         };
         // The defense has a defect. The session's figures then cover the other rows only.
         cost.inspect_err(|error| tracing::error!(%error, "the utility of a release is not counted"))
@@ -159,7 +157,7 @@ impl Session {
     }
 
     /// Adds the cost of releasing the records `ids`.
-    pub fn measure(&self, ids: &RecordIds, scores: &ConfidenceScores, released: &ReleasedScores) {
+    pub fn measure(&self, ids: &RecordIds, undefended: &Undefended, released: &ReleasedScores) {
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         measured.rows += ids.len() as u64;
         let first: Vec<usize> = ids
@@ -168,7 +166,7 @@ impl Session {
             .filter(|(_, id)| measured.records.insert((*id).into()))
             .map(|(at, _)| at)
             .collect();
-        if let Some(cost) = Self::cost_of(&first, scores, released) {
+        if let Some(cost) = Self::cost_of(&first, undefended, released) {
             measured.utility += cost;
         }
     }

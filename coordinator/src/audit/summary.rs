@@ -44,5 +44,6 @@ pub(crate) fn cost(
             .map(three_significant_digits),
         total_variation: totals.total_variation().map(three_significant_digits),
         arg_max_kept: totals.arg_max_kept().map(three_significant_digits),
+        mean_change: totals.mean_change().map(three_significant_digits),
     })
 }

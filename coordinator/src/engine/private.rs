@@ -70,6 +70,11 @@ impl Engine {
         self.check_parties(model)?;
         Self::check_owner(model, caller)?;
         let k = model.classes();
+        if model.link.is_numeric() {
+            return Err(Refusal::precondition(
+                "private releases are of scores of classes, and this model's output is a number: set `mode = \"plain\"` in [serving]",
+            ));
+        }
         let sums =
             model.head.top().is_none() && model.head.widths().iter().all(|width| *width == k);
         if !sums {
@@ -91,7 +96,7 @@ impl Engine {
         };
         let mut vectors = Vec::new();
         if PrivateRelease::takes_words(&policy.policy) {
-            vectors.extend(policy.pipeline().words().into_iter().flatten());
+            vectors.extend(policy.words().into_iter().flatten());
         }
         if PrivateRelease::takes_ranks(&policy.policy) {
             // The release of a record whose logits fall from class to class.

@@ -83,6 +83,11 @@ pub enum DataError {
     /// The active party's table has no labels.
     #[error("the active party's table has no label column: name it with --label")]
     NoLabels,
+    /// The label is a number, and the work is about classes.
+    #[error(
+        "the label is a number, and this is about classes: `cloison try --parameters FILE` takes a model of a number"
+    )]
+    NumberLabel,
     /// No record id is in the tables of all parties.
     #[error(
         "no record id is in the tables of all parties: is the first column the id in each? Name it with --id"
@@ -187,6 +192,13 @@ impl Dataset {
     #[must_use]
     pub fn x(&self) -> &DMatrix<f64> {
         &self.x
+    }
+
+    /// Returns true if the label is a number: it has one name in place of classes, and its values
+    /// are not kept.
+    #[must_use]
+    pub fn is_of_numbers(&self) -> bool {
+        self.class_names.len() == 1
     }
 
     /// Returns the class of each record, from 0.

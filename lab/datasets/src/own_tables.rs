@@ -26,6 +26,8 @@ impl Dataset {
     /// first, then the active party's. `test` lists the test records; without it a tenth of the
     /// records is drawn, more of them if that is fewer than 1000.
     ///
+    /// A label that is a number has one name in place of classes ([`Dataset::is_of_numbers`]).
+    ///
     /// # Errors
     /// [`DataError`] if the active party has no labels, no record is in all tables, or none of
     /// `test` is one of them.
@@ -36,8 +38,12 @@ impl Dataset {
         seed: u64,
     ) -> Result<Self, DataError> {
         let PartyTables { active, passive } = tables;
-        let labels = active.labels().ok_or(DataError::NoLabels)?;
-        let label = active.schema().label().ok_or(DataError::NoLabels)?;
+        let class_names = active.schema().output_names();
+        // Numbers are not kept.
+        let labels = match active.schema().number_label() {
+            Some(_) => None,
+            None => Some(active.labels().ok_or(DataError::NoLabels)?),
+        };
         let common = |id: &&str| passive.iter().all(|(_, table)| table.position(id).is_some());
         let mut ids: Vec<&str> = active.ids().iter().filter(common).collect();
         if ids.is_empty() {
@@ -62,8 +68,11 @@ impl Dataset {
             }
             first += width;
         }
-        let position = |id: &str| active.position(id).and_then(|at| labels.get(at)).copied();
-        let labels = ids.iter().filter_map(position).collect();
+        let label = |id: &str| match labels {
+            Some(labels) => active.position(id).and_then(|at| labels.get(at)).copied(),
+            None => Some(0),
+        };
+        let labels = ids.iter().filter_map(label).collect();
         let parts = test.map(|test| parts(&ids, test)).transpose()?;
         let split = split_of(records, test.is_some())?.split(records, parts.as_deref(), seed)?;
         Ok(Self {
@@ -74,7 +83,7 @@ impl Dataset {
             features,
             x,
             labels,
-            class_names: label.classes.clone(),
+            class_names,
             parts,
             split,
             owners: Some(VerticalSplit::new(total, parties)?),

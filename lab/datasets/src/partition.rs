@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nalgebra::DMatrix;
 use rand::seq::SliceRandom;
-use vfl_core::data::schema::{FeatureSchema, FeatureSpec, LabelSpec};
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec, LabelKind, LabelSpec};
 use vfl_core::data::table::FeatureTable;
 use vfl_core::types::{FeatureBlock, PartyName, RecordIds};
 
@@ -61,7 +61,14 @@ pub fn divide(
     if split.total() != dataset.features().len() {
         return Err(DataError::Columns { expected: dataset.features().len(), got: split.total() });
     }
-    let label = LabelSpec { column: "label".into(), classes: dataset.class_names().to_vec() };
+    let label = match (dataset.class_names(), dataset.is_of_numbers()) {
+        ([column], true) => {
+            LabelSpec { column: column.clone(), kind: LabelKind::Number, classes: Vec::new() }
+        }
+        (classes, _) => {
+            LabelSpec { column: "label".into(), kind: LabelKind::Class, classes: classes.to_vec() }
+        }
+    };
     let active = table(dataset, split.active(), Some(label), seed, 0)?;
     let passive = split
         .passive()
@@ -94,7 +101,8 @@ fn table(
     let features = features.map(|f| FeatureSpec { group: whole(f), ..f.normalised() }).collect();
     let x = dataset.x();
     let block = DMatrix::from_fn(columns.len(), order.len(), |i, j| x[(columns[i], order[j])]);
-    let labels = label.is_some().then(|| order.iter().map(|&r| dataset.labels()[r]).collect());
+    let labels = label.as_ref().is_some_and(|label| label.kind == LabelKind::Class);
+    let labels = labels.then(|| order.iter().map(|&r| dataset.labels()[r]).collect());
     let schema = FeatureSchema::new(features, label)?;
     Ok(FeatureTable::new(schema, dataset.ids().select(&order), FeatureBlock::new(block)?, labels)?)
 }

@@ -116,6 +116,11 @@ fn table_options(command: &mut String, tables: &TableSpec) {
     tables.files.iter().for_each(|file| add("table", &file.to_string_lossy()));
     tables.id.iter().for_each(|column| add("id", column));
     tables.label.iter().for_each(|column| add("label", column));
+    if tables.number_label {
+        command.push_str(" --number-label");
+    }
+    let mut add =
+        |option: &str, value: &str| command.push_str(&format!(" --{option} {}", quoted(value)));
     tables.passive.iter().for_each(|columns| add("passive", &columns.join(",")));
     if !tables.left_out.is_empty() {
         add("leave-out", &tables.left_out.join(","));

@@ -52,12 +52,16 @@ impl DemoDeployment {
         self.records.known_ids(&self.dataset)
     }
 
-    /// Measures the accuracy of the live service on all test records.
-    pub(super) async fn test_accuracy(&self) -> anyhow::Result<f64> {
+    /// Measures the accuracy of the live service on all test records; `None` for a model of a
+    /// number.
+    pub(super) async fn test_accuracy(&self) -> anyhow::Result<Option<f64>> {
+        if self.dataset.is_of_numbers() {
+            return Ok(None);
+        }
         let test_ids = self.dataset.ids().select(&self.dataset.split().test);
         let found = accuracy(&self.deployment, &self.dataset, &test_ids).await?;
         say(&format!("accuracy on {} test records: {found:.4}", test_ids.len()));
-        Ok(found)
+        Ok(Some(found))
     }
 
     /// Returns the plan of an audit: every general attack, and if records are known, the attacks
@@ -110,7 +114,7 @@ impl DemoDeployment {
 /// # Errors
 /// An error that names the step that failed.
 pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
-    let dataset = plan.data.load()?;
+    let dataset = plan.data.load_any()?;
     let split = vfl_datasets::vertical_split(
         &dataset,
         plan.first_column,
@@ -119,11 +123,14 @@ pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
     )?;
     let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
     say(&format!(
-        "{} ({} active, {d} passive), {} records, {} classes",
+        "{} ({} active, {d} passive), {} records, {}",
         SetFacts::of(&dataset),
         split.active().len(),
         dataset.records(),
-        dataset.class_names().len()
+        match dataset.is_of_numbers() {
+            true => "a number".to_owned(),
+            false => format!("{} classes", dataset.class_names().len()),
+        }
     ));
     let state = tempfile::tempdir()?;
     let release = match plan.transform {

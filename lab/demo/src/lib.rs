@@ -16,7 +16,7 @@ mod sweep;
 pub use pieces::{PieceSummary, Sharing, check_shared, share};
 pub use plan::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, ImportedModel,
-    default_policies, every_policy,
+    default_number_policies, default_policies, every_policy,
 };
 
 pub use demo_deployment::serve;

@@ -236,7 +236,7 @@ pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
 /// or pieces of different models. Pieces that were finished before are kept.
 pub fn share(plan: &DemoPlan, sharing: &Sharing, runtime: &Handle) -> anyhow::Result<PieceSummary> {
     check_shared(plan).map_err(anyhow::Error::msg)?;
-    let dataset = plan.data.load()?;
+    let dataset = plan.data.load_any()?;
     let split =
         vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
     let passive_features = split.passive().iter().map(|p| p.columns.len()).sum();

@@ -8,6 +8,7 @@ use vfl_core::metrics::Metric;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{ParameterFile, SOFTMAX_REGRESSION, TrainingConfig};
 use vfl_core::types::RecordIds;
+use vfl_datasets::Dataset;
 use vfl_defense::{DefenseConfig, Policy};
 use vfl_studies::DataSpec;
 use vfl_testbed::deployment::WholeModel;
@@ -81,6 +82,7 @@ impl ImportedModel {
     pub(super) fn whole(&self) -> anyhow::Result<WholeModel> {
         let parameters = &self.parameters;
         Ok(WholeModel {
+            link: parameters.link(),
             weights: parameters.weights().clone(),
             bias: parameters.bias().context("the parameters have no `bias`")?.clone(),
             class_names: parameters.class_names().to_vec(),
@@ -95,6 +97,27 @@ impl ImportedModel {
 pub fn default_policies() -> Vec<Policy> {
     let label = DefenseConfig::ClassLabel { softening: 0.0 };
     [DefenseConfig::None {}, DefenseConfig::Rounding { decimals: 2 }, label].map(Policy::of).into()
+}
+
+/// Returns the policies of a demonstration of a model of a number unless others are named: the
+/// number as it is, and ten bins between the least and the greatest number of the data.
+#[must_use]
+pub fn default_number_policies(model: &ParameterFile, dataset: &Dataset) -> Vec<Policy> {
+    let mut predictors = model.weights() * dataset.x();
+    let bias = model.bias().map_or(0.0, |bias| bias[0]);
+    predictors.add_scalar_mut(bias);
+    let numbers = predictors.map(|eta| model.link().number(eta));
+    let (lower, upper) = (numbers.min(), numbers.max());
+    let mut policies = vec![Policy::of(DefenseConfig::None {})];
+    // Three digits, outwards: a policy is read by people.
+    let digit = 10f64.powf(((upper - lower).log10()).floor() - 2.0);
+    if digit.is_finite() && digit > 0.0 {
+        // Twelve digits remove the error of multiplying by a power of ten.
+        let rounded = |v: f64| format!("{:.11e}", v * digit).parse().unwrap_or(v * digit);
+        let (lower, upper) = (rounded((lower / digit).floor()), rounded((upper / digit).ceil()));
+        policies.push(Policy::of(DefenseConfig::Bins { lower, upper, count: 10 }));
+    }
+    policies
 }
 
 /// Returns every defense with its examples for a model of `classes` classes.

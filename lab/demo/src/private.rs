@@ -1,5 +1,6 @@
 //! Further models of a demonstration, trained with privacy.
 
+use anyhow::Context;
 use vfl_auditor::audit;
 use vfl_auditor::report::PrivateTraining;
 use vfl_core::model::TrainingConfig;
@@ -27,7 +28,8 @@ pub(super) async fn private_training(
         ..plan.clone()
     };
     let served = serve(&plan).await?;
-    let test_accuracy = served.test_accuracy().await?;
+    let test_accuracy =
+        served.test_accuracy().await?.context("a training with privacy is of classes")?;
     let findings =
         audit::run(&served.deployment.targets(), &served.plan(&plan), |_, _, _| ()).await?;
     let DemoDeployment { deployment, published, .. } = served;

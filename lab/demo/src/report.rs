@@ -22,7 +22,7 @@ pub(super) fn report(
     plan: &DemoPlan,
     served: &DemoDeployment,
     findings: &Findings,
-    test_accuracy: f64,
+    test_accuracy: Option<f64>,
 ) -> Report {
     let DemoDeployment { dataset, split, published, .. } = served;
     let k = dataset.class_names().len();

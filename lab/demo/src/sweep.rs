@@ -5,6 +5,7 @@ use vfl_auditor::audit;
 use vfl_auditor::audit::Plan;
 use vfl_auditor::report::{DefenseKnowledge, Sweep, SweepError, SweepPoint, ThreatModel};
 use vfl_coordinator::registry::TrainingSummary;
+use vfl_core::model::Link;
 use vfl_core::types::RecordIds;
 use vfl_datasets::{Dataset, vertical_split};
 use vfl_defense::Policy;
@@ -48,6 +49,7 @@ impl SweepInput {
                     validation_records: published.validation_records,
                 };
                 WholeModel {
+                    link: Link::Softmax,
                     weights,
                     bias,
                     class_names: dataset.class_names().to_vec(),

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use tempfile::TempDir;
 use vfl_coordinator::registry::TrainingSummary;
-use vfl_core::model::TrainingConfig;
+use vfl_core::model::{Link, TrainingConfig};
 use vfl_core::types::{LogitShare, PartyName, RecordIds};
 use vfl_datasets as data;
 use vfl_datasets::{
@@ -245,6 +245,7 @@ fn prepare(dir: &Path) -> anyhow::Result<(RecordIds, String)> {
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let training_ids = dataset.ids().slice(0, 2);
     let whole = WholeModel {
+        link: Link::Softmax,
         weights: DMatrix::from_fn(CLASSES, FEATURES, |_, _| rng.random::<f64>() - 0.5),
         bias: DVector::zeros(CLASSES),
         class_names: dataset.class_names().to_vec(),

@@ -79,12 +79,20 @@ impl DataArgs {
         Ok(spec.into())
     }
 
-    /// Loads the data.
+    /// Loads data whose label is one of several classes.
     ///
     /// # Errors
     /// [`CliError::Input`] that names the file, the column or the set.
     pub fn load(&self) -> Result<Dataset, CliError> {
         self.spec()?.load().map_err(|e| CliError::Input(format!("{e:#}")))
+    }
+
+    /// Loads data with any label.
+    ///
+    /// # Errors
+    /// As [`DataArgs::load`].
+    pub fn load_any(&self) -> Result<Dataset, CliError> {
+        self.spec()?.load_any().map_err(|e| CliError::Input(format!("{e:#}")))
     }
 
     /// Returns the number of passive parties.

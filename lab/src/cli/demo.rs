@@ -10,12 +10,12 @@ use vfl_auditor::{measured, metrics_of};
 use vfl_core::metrics::{Correlation, Metric};
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
-use vfl_datasets::VerticalSplit;
-use vfl_defense::{DefenseConfig, Pipeline, Policy};
+use vfl_datasets::{DataError, Dataset, VerticalSplit};
+use vfl_defense::{DefenseConfig, NumberPipeline, Pipeline, Policy};
 use vfl_demo::inference::{Inferences, Kind};
 use vfl_demo::{
-    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, PieceSummary, Sharing,
-    check_shared, default_policies, every_policy, run, share,
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, ImportedModel, PieceSummary,
+    Sharing, check_shared, default_number_policies, default_policies, every_policy, run, share,
 };
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
 use vfl_passive_party::training_map::possible;
@@ -297,7 +297,10 @@ impl DemoArgs {
         let sums = training.values().model.combiner() == Combiner::Sum;
         let data = self.data.spec()?;
         // Invalid input must be reported before anything is started.
-        let dataset = self.data.load()?;
+        let dataset = self.data.load_any()?;
+        if dataset.is_of_numbers() && self.parameters.is_none() {
+            return Err(CliError::input(DataError::NumberLabel));
+        }
         let split = self.data.split(&dataset)?;
         let (transform, training_transform) = self.transforms(&split)?;
         let test = dataset.split().test.len();
@@ -307,7 +310,12 @@ impl DemoArgs {
                 false => "an audit takes at least 100 test records; raise --records".into(),
             }));
         }
-        let mut policies = policies(&self.policies, dataset.class_names().len())?;
+        let imported = self.parameters.as_deref().map(|file| whole_model(file, &dataset));
+        let imported = imported.transpose()?;
+        let mut policies = match imported.as_ref().filter(|_| dataset.is_of_numbers()) {
+            Some(model) => number_policies(&self.policies, model, &dataset)?,
+            None => policies(&self.policies, dataset.class_names().len())?,
+        };
         if !self.model.linear() {
             let weights = |policy: &Policy| {
                 policy.defenses.iter().any(|d| matches!(d, DefenseConfig::LogitNoise { .. }))
@@ -321,8 +329,6 @@ impl DemoArgs {
                 )));
             }
         }
-        let imported = self.parameters.as_deref().map(|file| whole_model(file, &dataset));
-        let imported = imported.transpose()?;
         let thresholds = self.thresholds.checked()?;
         // An embedding has no classes, so there is no attack accuracy.
         let default = if sums { &DEFAULT_METRICS[..] } else { &[&Correlation as &dyn Metric][..] };
@@ -481,6 +487,24 @@ fn policies(texts: &[String], classes: usize) -> Result<Vec<Policy>, CliError> {
         policies = default_policies();
     }
     Ok(policies)
+}
+
+/// Parses the policies for a model of a number; the default ones if none are named.
+fn number_policies(
+    texts: &[String],
+    model: &ImportedModel,
+    dataset: &Dataset,
+) -> Result<Vec<Policy>, CliError> {
+    if texts.is_empty() {
+        return Ok(default_number_policies(&model.parameters, dataset));
+    }
+    let parsed = texts.iter().map(|text| {
+        let policy: Policy = text.parse().map_err(CliError::input)?;
+        NumberPipeline::build(&policy.defenses, model.parameters.link())
+            .map_err(|e| CliError::Input(format!("policy `{policy}`: {e}")))?;
+        Ok(policy)
+    });
+    parsed.collect()
 }
 
 #[cfg(test)]

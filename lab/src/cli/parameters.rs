@@ -175,15 +175,16 @@ impl SplitParametersArgs {
                 )));
             }
         }
-        let Some(label) = parts[0].schema.label() else {
+        let outputs = parts[0].schema.output_names();
+        if outputs.is_empty() {
             let message = format!(
                 "schema file {}: it declares no label; it must be the active party's",
                 self.active.display()
             );
             return Err(CliError::Input(message));
-        };
+        }
         let whole = ParameterFile::read(&self.parameters).map_err(refused)?;
-        let whole = whole.with_classes(&label.classes).map_err(refused)?;
+        let whole = whole.with_classes(&outputs).map_err(refused)?;
         let files = split(&whole, &parts, self.raw).map_err(refused)?;
         for (part, file) in parts.iter().zip(&files) {
             let path = self.out.join(format!("{}.parameters.json", part.name));
@@ -191,7 +192,8 @@ impl SplitParametersArgs {
                 .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", path.display())))?;
             let bias = if file.bias().is_some() { " and the bias" } else { "" };
             let (k, d) = file.weights().shape();
-            say(&format!("wrote {}: {k} classes x {d} features{bias}", path.display()));
+            let outputs = if k == 1 { "a number".to_owned() } else { format!("{k} classes") };
+            say(&format!("wrote {}: {outputs} x {d} features{bias}", path.display()));
         }
         Ok(())
     }

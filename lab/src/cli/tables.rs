@@ -26,6 +26,9 @@ pub struct ColumnArgs {
     /// The column to predict.
     #[arg(long, value_name = "COLUMN")]
     pub label: Option<String>,
+    /// The label is a number: a model of it comes with --parameters.
+    #[arg(long, requires = "label")]
+    pub number_label: bool,
     /// The columns of the data provider, of one table; once for each passive party. The active
     /// party has the others.
     #[arg(long, value_name = "COLUMN,…")]
@@ -60,6 +63,7 @@ impl ColumnArgs {
             },
             id: self.id.clone(),
             label: self.label.clone(),
+            number_label: self.number_label,
             passive: self.passive.iter().map(columns).collect(),
             left_out: self.leave_out.clone(),
             test_ids: self.test_ids.clone(),
@@ -71,6 +75,7 @@ impl ColumnArgs {
     fn given(&self) -> Option<&'static str> {
         let given = [
             (self.label.is_some(), "--label"),
+            (self.number_label, "--number-label"),
             (!self.passive.is_empty(), "--passive"),
             (!self.leave_out.is_empty(), "--leave-out"),
             (self.id.is_some(), "--id"),

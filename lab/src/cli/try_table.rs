@@ -129,6 +129,7 @@ impl TryArgs {
             return delivered;
         }
         let policy = match self.no_recommend {
+            _ if dataset.is_of_numbers() => self.number_policy(&plan.policies),
             true => self.first_policy(&plan.policies),
             false => self.recommended(&plan.policies).await?,
         };
@@ -209,6 +210,16 @@ impl TryArgs {
         Ok(self.first_policy(&[]))
     }
 
+    /// Returns the first policy, if any were named, or else the last of the default ones, which
+    /// reveals the least: no search for a defense of numbers is made.
+    fn number_policy(&self, policies: &[Policy]) -> Policy {
+        let policy = if self.policies.is_empty() { policies.last() } else { policies.first() };
+        if !self.no_recommend {
+            say("no defense is searched for: the search is for models of classes");
+        }
+        policy.cloned().unwrap_or_default()
+    }
+
     /// Returns the first policy, if any were named, or else the label alone.
     fn first_policy(&self, policies: &[Policy]) -> Policy {
         let first = policies.first().filter(|_| !self.policies.is_empty());
@@ -234,9 +245,11 @@ fn show(parties: &[PartyData]) {
                 .map(|[name, kind, values]| [name, owner.to_owned(), kind, values]),
         );
         let (records, schema) = (party.table.len(), party.table.schema());
-        let label = schema.label().map_or_else(String::new, |label| {
-            format!(", label {} ({})", label.column, label.classes.join(", "))
-        });
+        let label = match (schema.label(), schema.number_label()) {
+            (Some(label), _) => format!(", label {} ({})", label.column, label.classes.join(", ")),
+            (None, Some(column)) => format!(", label {column} (a number)"),
+            (None, None) => String::new(),
+        };
         let source = party.schema_file.as_ref().map_or_else(
             || "schema guessed".to_owned(),
             |file| format!("schema of {}", file.display()),

@@ -1,6 +1,6 @@
 //! The data of a study: a data set by its name, or the caller's own tables.
 
-use vfl_datasets::{Dataset, DatasetSpec, ImageShape, load};
+use vfl_datasets::{DataError, Dataset, DatasetSpec, ImageShape, load};
 
 use crate::tables::TableSpec;
 
@@ -20,11 +20,23 @@ impl From<DatasetSpec> for DataSpec {
 }
 
 impl DataSpec {
-    /// Loads the data.
+    /// Loads data whose label is one of several classes.
     ///
     /// # Errors
-    /// An error that names the file, the column or the set.
+    /// An error that names the file, the column or the set; [`DataError::NumberLabel`].
     pub fn load(&self) -> anyhow::Result<Dataset> {
+        let dataset = self.load_any()?;
+        match dataset.is_of_numbers() {
+            true => Err(DataError::NumberLabel.into()),
+            false => Ok(dataset),
+        }
+    }
+
+    /// Loads data with any label.
+    ///
+    /// # Errors
+    /// As [`DataSpec::load`], but for numbers.
+    pub fn load_any(&self) -> anyhow::Result<Dataset> {
         match self {
             Self::Set(spec) => Ok(load(spec)?),
             Self::Tables(spec) => spec.load(),

@@ -27,6 +27,8 @@ pub struct TableSpec {
     pub id: Option<String>,
     /// The column of the labels; `None`: that of the schema file.
     pub label: Option<String>,
+    /// True if the label is a number, in tables without a schema file.
+    pub number_label: bool,
     /// The columns of each passive party in one file. The active party has the others.
     pub passive: Vec<Vec<String>>,
     /// Columns that no party has.
@@ -173,7 +175,7 @@ impl TableSpec {
     ) -> anyhow::Result<()> {
         let own = [
             ("--id", self.id.as_ref(), Some(schema.id_column())),
-            ("--label", label, schema.label().map(|label| label.column.as_str())),
+            ("--label", label, schema.label_column()),
         ];
         for (option, given, said) in own {
             if let Some(given) = given.filter(|given| Some(given.as_str()) != said) {
@@ -201,7 +203,7 @@ impl TableSpec {
                 if let Some(path) = &beside {
                     self.agrees(path, schema, self.label.as_ref())?;
                 }
-                let label = schema.label().map(|label| label.column.clone());
+                let label = schema.label_column().map(str::to_owned);
                 (schema.id_column().to_owned(), label, feature_columns(schema).collect())
             }
             None => {
@@ -248,8 +250,8 @@ impl TableSpec {
         label: Option<String>,
         columns: Option<Vec<String>>,
     ) -> anyhow::Result<InferredSchema> {
-        let asked =
-            Inference { id: self.id.clone(), label, features: columns, max_categories: None };
+        let (id, number_label) = (self.id.clone(), self.number_label);
+        let asked = Inference { id, label, number_label, features: columns, max_categories: None };
         infer(self.file(file), &asked).with_context(|| format!("{}", file.display()))
     }
 

@@ -115,7 +115,7 @@ pub(super) fn near(got: f64, expected: f64) {
 
 /// The report of the findings passes its own checks, lists by feature among them.
 pub(super) fn report(findings: &Findings) -> String {
-    let deployment = deployment_facts(findings, 0.5);
+    let deployment = deployment_facts(findings, Some(0.5));
     let data = DataFacts {
         name: "test".into(),
         variant: None,

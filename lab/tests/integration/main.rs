@@ -18,6 +18,7 @@ mod metrics;
 mod moments;
 mod monitoring;
 mod networks;
+mod numbers;
 mod passive_processes;
 mod predictions;
 mod privacy;

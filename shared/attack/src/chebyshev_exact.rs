@@ -38,7 +38,7 @@ pub(super) static CHEBYSHEV_EXACT: Entry =
 
 impl Attack for ChebyshevExact {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        Needs::EQUATIONS
     }
 
     fn reconstruct(

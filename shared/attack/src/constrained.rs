@@ -30,7 +30,7 @@ pub(super) static RCC2: Entry = Entry::new("rcc2", Group::General, |_| Box::new(
 
 impl Attack for ConstrainedLeastSquares {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        Needs::EQUATIONS
     }
 
     fn reconstruct(
@@ -46,7 +46,7 @@ impl Attack for ConstrainedLeastSquares {
 
 impl Attack for Rcc2 {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        Needs::EQUATIONS
     }
 
     fn reconstruct(
@@ -62,7 +62,7 @@ impl Attack for Rcc2 {
 
 impl Attack for Rcc1 {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        Needs::EQUATIONS
     }
 
     fn reconstruct(

@@ -62,6 +62,8 @@ pub struct Needs {
     pub prior: Need,
     /// The knowledge of the parameters.
     pub parameters: Parameters,
+    /// True if it also reads releases that are numbers. Otherwise it takes scores of classes.
+    pub numbers: bool,
 }
 
 impl Needs {
@@ -76,11 +78,15 @@ impl Needs {
         colluders: Need::No,
         prior: Need::No,
         parameters: Parameters::Hidden,
+        numbers: false,
     };
 
     /// One release of the records, and the parameters of a linear model: the white box of the
     /// papers.
     pub const WHITE_BOX: Self = Self { parameters: Parameters::Linear, ..Self::RELEASE };
+
+    /// The same for attacks that read the equations A x = b' alone, whatever the link.
+    pub const EQUATIONS: Self = Self { numbers: true, ..Self::WHITE_BOX };
 
     /// Returns the need for records whose passive features are known: for the records, or for their
     /// moments.

@@ -111,7 +111,7 @@ struct Decision {
 
 impl<A: Attack> Attack for ExactBinary<A> {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        Needs::EQUATIONS
     }
 
     /// Decides the two-valued features, then runs the inner attack on the others.
@@ -162,7 +162,8 @@ impl<A: Attack> Attack for ExactBinary<A> {
         } else {
             let w_act = beside(model.active_weights(), &w_pas.select_columns(&binary));
             let reduced =
-                KnownModel::white_box(w_act, model.bias().clone(), w_pas.select_columns(&others))?;
+                KnownModel::white_box(w_act, model.bias().clone(), w_pas.select_columns(&others))?
+                    .with_link(model.link());
             let own = view.active().matrix();
             let y = DMatrix::from_fn(own.nrows() + binary.len(), view.records(), |i, record| {
                 if i < own.nrows() { own[(i, record)] } else { decided[(i - own.nrows(), record)] }

@@ -66,6 +66,12 @@ pub enum AttackError {
         /// The party that refused, and the setting that would grant it.
         reason: String,
     },
+    /// The attack reads scores of classes, and the model's output is a number.
+    #[error(
+        "this attack reads scores of classes, and the model's output is a number; `half_star`, `rcc2`, `lattice` and `interval` \
+         take numbers"
+    )]
+    Numbers,
     /// Nothing was released of the records.
     #[error("this attack needs scores, and none were released of the records")]
     NoScores,
@@ -291,6 +297,7 @@ impl AttackError {
             | Self::NoTarget => FailureClass::Missing,
             Self::NoEvidence
             | Self::NotLinear
+            | Self::Numbers
             | Self::NotDifferentiable { .. }
             | Self::NotInvertible { .. }
             | Self::OneFeature(_)

@@ -24,7 +24,7 @@ pub(super) static CLAMPED_HALF_STAR: Entry = Entry {
 
 impl Attack for HalfStar {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        Needs::EQUATIONS
     }
 
     fn reconstruct(

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use nalgebra::{DMatrix, DVector};
+use vfl_core::model::Link;
 use vfl_core::types::ShapeError;
 use vfl_numerics::row_differences;
 
@@ -23,6 +24,8 @@ pub struct KnownModel {
     w_pas: Option<DMatrix<f64>>,
     /// The passive sub-models, if they are not linear.
     network: Option<KnownNetwork>,
+    /// The link. A number's predictor is the difference of two logits.
+    link: Link,
     system: OnceLock<Result<LinearSystem, AttackError>>,
 }
 
@@ -101,8 +104,27 @@ impl KnownModel {
             target_features,
             w_pas: None,
             network: None,
+            link: Link::Softmax,
             system: OnceLock::new(),
         })
+    }
+
+    /// Returns the same model with another link; a link of numbers takes two logits, of which the
+    /// predictor is the difference.
+    #[must_use]
+    pub fn with_link(self, link: Link) -> Self {
+        Self { link, ..self }
+    }
+
+    /// Returns the link of the model.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        self.link
+    }
+
+    /// Returns how many numbers are released of a record: one for each class, or the number itself.
+    pub(super) fn released_numbers(&self) -> usize {
+        if self.link.is_numeric() { 1 } else { self.classes() }
     }
 
     /// Returns W_act, k × d_act.

@@ -26,7 +26,7 @@ pub(super) static CLAMPED_LEAST_SQUARES: Entry = Entry {
 
 impl Attack for LeastSquares {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        Needs::EQUATIONS
     }
 
     fn reconstruct(

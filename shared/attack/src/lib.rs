@@ -61,6 +61,7 @@ mod lattice;
 mod layerwise_inversion;
 mod least_squares;
 mod network;
+mod numbers;
 mod one_feature;
 mod one_feature_case;
 mod predicted_scores;
@@ -108,6 +109,7 @@ pub use lattice::Lattice;
 pub use layerwise_inversion::LayerwiseInversion;
 pub use least_squares::LeastSquares;
 pub use network::KnownNetwork;
+pub use numbers::as_difference;
 pub use one_feature::{OneFeature, one_feature, one_feature_of_mean};
 pub use one_feature_case::{OneFeatureCase, OneFeatureError};
 pub use prior::{

@@ -41,8 +41,12 @@ impl AdversaryView<'_> {
     /// prints the mean squared difference as the error of an attack (errata P1).
     ///
     /// # Errors
-    /// As [`AdversaryView::predicted`]; [`AttackError::NoScores`] if nothing was released.
+    /// As [`AdversaryView::predicted`]; [`AttackError::NoScores`] if nothing was released,
+    /// [`AttackError::Numbers`] if numbers were.
     pub fn score_mismatch(&self, estimates: &DMatrix<f64>) -> Result<ScoreMismatch, AttackError> {
+        if self.model().link().is_numeric() {
+            return Err(AttackError::Numbers);
+        }
         Ok(score_mismatch(self.released()?, &self.predicted(estimates)?)?)
     }
 }

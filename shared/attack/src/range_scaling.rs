@@ -53,9 +53,9 @@ impl<A: Attack> Attack for RangeScaling<A> {
                 let scaled = DMatrix::from_fn(w_pas.nrows(), open.len(), |m, i| {
                     w_pas[(m, open[i])] * width(open[i])
                 });
-                KnownModel::white_box(w_act, bias + w_pas * lower, scaled)?
+                KnownModel::white_box(w_act, bias + w_pas * lower, scaled)?.with_link(model.link())
             }
-            Err(_) => KnownModel::black_box(w_act, bias, open.len())?,
+            Err(_) => KnownModel::black_box(w_act, bias, open.len())?.with_link(model.link()),
         };
         let mut side = view.side_information();
         let prior = match side.prior {

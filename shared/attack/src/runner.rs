@@ -55,6 +55,9 @@ fn supplied(needs: &Needs, view: &AdversaryView<'_>) -> Result<(), AttackError> 
             "moments of the passive features (`prior` in a case)",
         ),
     ];
+    if view.model().link().is_numeric() && needs.release.wanted() && !needs.numbers {
+        return Err(AttackError::Numbers);
+    }
     match missing.into_iter().find(|(missing, _)| *missing) {
         Some((_, what)) => Err(AttackError::Missing { what }),
         None => Ok(()),

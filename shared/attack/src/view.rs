@@ -9,6 +9,7 @@ use vfl_core::types::{FeatureBlock, ReleasedScores};
 
 use super::affine::affine;
 use super::differentiable::LinearLogits;
+use super::numbers;
 use super::sizes::same;
 use super::{
     AttackError, AuxiliaryRecords, Colluders, Differentiable, Equations, KnownModel,
@@ -83,7 +84,7 @@ impl<'a> AdversaryView<'a> {
         replacement: Replacement,
     ) -> Result<Self, AttackError> {
         let k = model.classes();
-        same("released scores", "classes", k, released.classes())?;
+        same("released scores", "classes", model.released_numbers(), released.classes())?;
         same("active features", "features", model.minus_a_act.ncols(), y.features())?;
         same("active features", "records", released.records(), y.records())?;
         let floor = replacement.zero_floor;
@@ -94,6 +95,14 @@ impl<'a> AdversaryView<'a> {
         let ln_floor = floor.ln();
         let mut logs = vec![ln_floor; k];
         match released {
+            ReleasedScores::Numbers(v) if model.link().is_numeric() => {
+                for (b_prime, v) in b_prime.iter_mut().zip(v) {
+                    *b_prime += numbers::predictor(model.link(), *v, replacement);
+                }
+            }
+            _ if model.link().is_numeric() => {
+                return Err(AttackError::unfit("an attack on numbers", "numbers", released));
+            }
             ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => {
                 for (b_prime, c) in columns.zip(c.as_slice().chunks_exact(k)) {
                     for (log, c) in logs.iter_mut().zip(c) {
@@ -263,8 +272,11 @@ impl<'a> AdversaryView<'a> {
     /// its softened vector.
     ///
     /// # Errors
-    /// [`AttackError::NoScores`] if nothing was released.
+    /// [`AttackError::NoScores`] if nothing was released, [`AttackError::Numbers`] if numbers were.
     pub fn scores(&self) -> Result<DMatrix<f64>, AttackError> {
+        if self.model.link().is_numeric() {
+            return Err(AttackError::Numbers);
+        }
         let k = self.model.classes();
         let floor = self.replacement.zero_floor;
         Ok(match self.released()? {

@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bins;
 mod class_label;
 mod codebook;
 mod contract;
@@ -31,6 +32,7 @@ mod gaussian;
 mod logit_noise;
 mod noise;
 mod none;
+mod numbers;
 mod order;
 mod pipeline;
 mod privee;
@@ -41,6 +43,7 @@ mod rounding;
 mod temperature;
 mod top_k;
 
+pub use bins::Bins;
 pub use class_label::ClassLabel;
 pub use codebook::Codebook;
 pub use contract::{Contract, Defense, DefenseError, LogitDefense, Output};
@@ -50,6 +53,7 @@ pub use gaussian::GaussianNoise;
 pub use logit_noise::LogitNoise;
 pub use noise::{Noise, NoiseKey, NoiseSecret};
 pub use none::NoDefense;
+pub use numbers::{NumberOutput, NumberPipeline};
 pub use pipeline::{Pipeline, PipelineOutput};
 pub use policy::{DefenseConfig, Policy};
 pub use privee::Privee;
@@ -99,6 +103,7 @@ register! {
         privee::definition(&privee::DP_PLUS_PLUS, config);
     OrderPreservingEncryption {} = encryption::FACTS, encryption::definition();
     Ranking {} = ranking::FACTS, ranking::definition();
+    Bins { lower, upper, count } = bins::FACTS, bins::definition(*lower, *upper, *count);
     Codebook { size } = codebook::FACTS, codebook::definition(*size);
     Purifier { training, label_weight } = purify::FACTS,
         purify::definition(*training, *label_weight);

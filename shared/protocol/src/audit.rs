@@ -66,6 +66,8 @@ pub struct Cost {
     pub total_variation: Option<f64>,
     /// Share of records whose arg max is that of the undefended scores.
     pub arg_max_kept: Option<f64>,
+    /// The mean absolute change of a number, in its own units; `None` for scores of classes.
+    pub mean_change: Option<f64>,
 }
 
 impl From<SessionRequest> for pb::OpenAuditRequest {
@@ -117,13 +119,14 @@ impl From<SessionSummary> for pb::CloseAuditResponse {
     fn from(closed: SessionSummary) -> Self {
         let SessionSummary { rows, records, cost } = closed;
         match cost {
-            Ok(Cost { kl_divergence, total_variation, arg_max_kept }) => Self {
+            Ok(Cost { kl_divergence, total_variation, arg_max_kept, mean_change }) => Self {
                 rows,
                 kl_divergence,
                 total_variation,
                 arg_max_kept,
                 records,
                 withheld: String::new(),
+                mean_change,
             },
             Err(withheld) => Self { rows, records, withheld, ..Self::default() },
         }
@@ -139,9 +142,10 @@ impl From<pb::CloseAuditResponse> for SessionSummary {
             arg_max_kept,
             records,
             withheld,
+            mean_change,
         } = closed;
         let cost = match withheld.is_empty() {
-            true => Ok(Cost { kl_divergence, total_variation, arg_max_kept }),
+            true => Ok(Cost { kl_divergence, total_variation, arg_max_kept, mean_change }),
             false => Err(withheld),
         };
         Self { rows, records, cost }
@@ -192,6 +196,7 @@ mod tests {
             arg_max_kept: Some(4.5),
             records: 5,
             withheld: String::new(),
+            mean_change: Some(6.5),
         };
         comes_back::<_, SessionSummary>(summary);
         let withheld = "too few records".into();

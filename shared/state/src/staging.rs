@@ -339,7 +339,7 @@ fn checked_linear(
     }
     let reordered = own != file;
     Ok(CheckedFile {
-        parameters: (&own.parameters()?).into(),
+        parameters: own.stored()?,
         class_names: own.class_names().to_vec(),
         reordered,
     })

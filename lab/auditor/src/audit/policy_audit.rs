@@ -96,6 +96,7 @@ impl PolicyAudit<'_> {
                 .map(|kl| kl.max(0.0)),
             total_variation: told.and_then(|cost| cost.total_variation),
             arg_max_kept: told.and_then(|cost| cost.arg_max_kept),
+            mean_change: told.and_then(|cost| cost.mean_change),
             bits: session.promise.bits,
         };
         let mut said = session.promise.notes;

@@ -18,8 +18,7 @@ impl ConfiguredAudit {
     pub fn report(&self, findings: Findings) -> Report {
         let Self { plan, thresholds, text, .. } = self;
         let none = findings.audits.iter().find(|a| a.policy.is_none());
-        let accuracy =
-            none.or(findings.audits.first()).and_then(|a| a.utility.accuracy).unwrap_or(0.0);
+        let accuracy = none.or(findings.audits.first()).and_then(|a| a.utility.accuracy);
         let deployment = deployment_facts(&findings, accuracy);
         let training = findings.model.training;
         let facts = DataFacts {

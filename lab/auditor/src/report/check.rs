@@ -48,7 +48,7 @@ impl Report {
         if self.generated.config_sha256 != config_sha256(&self.generated.config) {
             return refuse("generated.config_sha256", "is not the hash of generated.config");
         }
-        within("deployment.test_accuracy", self.deployment.test_accuracy, 0.0, 1.0)?;
+        optional("deployment.test_accuracy", self.deployment.test_accuracy, 0.0, 1.0)?;
         for party in &self.deployment.parties {
             if !party.feature_names.is_empty() && party.feature_names.len() != party.features {
                 let problem = format!(
@@ -199,6 +199,7 @@ impl Report {
         )?;
         optional(&format!("{field}.utility.bits"), u.bits, 0.0, f64::INFINITY)?;
         optional(&format!("{field}.utility.arg_max_kept"), u.arg_max_kept, 0.0, 1.0)?;
+        optional(&format!("{field}.utility.mean_change"), u.mean_change, 0.0, f64::INFINITY)?;
         self.check_errors(&format!("{field}.baselines.half"), audit, &audit.baselines.half)?;
         self.check_errors(
             &format!("{field}.baselines.column_mean"),

@@ -61,7 +61,7 @@ pub fn surfaces_of(
 
 /// Returns the parties and their model, as the audit saw them.
 #[must_use]
-pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFacts {
+pub fn deployment_facts(findings: &Findings, test_accuracy: Option<f64>) -> DeploymentFacts {
     let model = &findings.model;
     let training = model.training;
     let mut parties = vec![

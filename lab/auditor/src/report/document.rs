@@ -189,7 +189,8 @@ pub struct Deployment {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private_release: bool,
     /// The share of test records whose undefended arg max is the label, in [0, 1].
-    pub test_accuracy: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_accuracy: Option<f64>,
 }
 
 /// The scoring mode of a passive party.
@@ -353,6 +354,10 @@ pub struct Utility {
     /// The share of records whose arg max the defense keeps, in [0, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arg_max_kept: Option<f64>,
+    /// The mean absolute change of a released number, in the label's units, at least 0; for models
+    /// of a number alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_change: Option<f64>,
 }
 
 /// The errors by number of passive features, for one policy.

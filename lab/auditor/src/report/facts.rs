@@ -354,6 +354,11 @@ fn how(status: Status) -> String {
 /// Returns the utility of a release: label and value; an absent figure is stated to be absent.
 pub(super) fn utility(utility: &Utility) -> Vec<(&'static str, String)> {
     let undefined = || "not defined here".to_owned();
+    if let Some(change) = utility.mean_change {
+        let mut figures = vec![("mean change of the number", significant(change))];
+        figures.extend(utility.bits.map(|bits| ("at most", certificate::bound(bits))));
+        return figures;
+    }
     let accuracy = match (utility.accuracy, utility.accuracy_change) {
         (Some(accuracy), Some(by)) => format!("{} ({})", four(accuracy), change(by)),
         (Some(accuracy), None) => four(accuracy),
@@ -412,7 +417,7 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
                     .map(|columns| format!("{}, ", counted(columns, "column")))
                     .unwrap_or_default(),
                 counted(data.features, "feature"),
-                counted(data.classes, "class"),
+                outputs(data.classes),
                 data.training,
                 data.validation,
                 data.test
@@ -422,14 +427,24 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
         (
             "model",
             format!(
-                "version {}, {} classes, {}; test accuracy without a defense {}",
+                "version {}, {}, {}{}",
                 deployment.model_version,
-                deployment.classes,
+                outputs(deployment.classes),
                 training(&deployment.training),
-                four(deployment.test_accuracy)
+                deployment.test_accuracy.map_or_else(String::new, |accuracy| {
+                    format!("; test accuracy without a defense {}", four(accuracy))
+                })
             ),
         ),
     ]
+}
+
+/// Describes the outputs of a model, or the label of its data.
+fn outputs(classes: usize) -> String {
+    match classes {
+        1 => "a number".to_owned(),
+        _ => counted(classes, "class"),
+    }
 }
 
 /// Describes the training of the model.

@@ -38,7 +38,7 @@ const COLUMNS: [&str; 13] = [
 /// - `attack`: the attack, or `guessing ½` and `guessing the column mean`; empty for the cost of
 ///   the defense.
 /// - `metric`: `mse`, the metrics of the report, `accuracy`, `accuracy_change`, `mean_kl_nats`,
-///   `total_variation`, `bits` or `arg_max_kept`, or one of those below.
+///   `total_variation`, `bits`, `arg_max_kept` or `mean_change`, or one of those below.
 /// - `party`, `feature`: the passive party and feature; empty for all of them together.
 /// - `value`: the figure.
 /// - `sigma`: the standard deviation of its noise.
@@ -161,6 +161,7 @@ fn rows<'a>(report: &'a Report, audit: &'a Audit) -> Vec<Row<'a>> {
         ("total_variation", utility.total_variation),
         ("bits", utility.bits),
         ("arg_max_kept", utility.arg_max_kept),
+        ("mean_change", utility.mean_change),
     ];
     let known = costs.into_iter().filter(|(_, value)| value.is_some());
     let mut rows: Vec<Row<'a>> =

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nalgebra::{DMatrix, DVector};
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
-use vfl_core::model::{LinearParameters, ModelSpec};
+use vfl_core::model::{Combiner, Link, ModelSpec, ParameterFile};
 use vfl_core::types::{PartyName, RecordIds};
 use vfl_datasets::{Dataset, VerticalSplit};
 use vfl_state::ShareStore;
@@ -12,6 +12,8 @@ use vfl_state::ShareStore;
 /// A whole model in one place. The lab made all the data, so only it may assemble one, to deploy
 /// the same model under another split of the columns.
 pub struct WholeModel {
+    /// The link: scores of classes, or a number.
+    pub link: Link,
     /// The weights, k × D, in the data set's column order.
     pub weights: DMatrix<f64>,
     /// The bias, of length k.
@@ -40,27 +42,38 @@ impl WholeModel {
             let store = ShareStore::open(&state_dir.join(name))?;
             let names = columns.iter().map(|&c| dataset.features()[c].name.clone());
             let names: Vec<String> = names.collect();
-            let parameters = LinearParameters::new(self.weights.select_columns(columns), bias)?;
-            let share = store.put(&parameters, &names)?;
+            let weights = self.weights.select_columns(columns);
+            let part = ParameterFile::of_link(
+                self.link,
+                self.class_names.clone(),
+                names.clone(),
+                weights,
+                bias,
+            )?;
+            let parameters = part.stored()?;
+            let spec = parameters.spec.clone();
+            let share = store.put(parameters, &names)?;
             let entry = PartyEntry {
                 name: PartyName::new(name)?,
                 features: columns.len() as u32,
                 share,
                 privacy: None,
             };
-            anyhow::Ok((store, entry))
+            anyhow::Ok((store, entry, spec))
         };
-        let (active_store, active_entry) = put("active", split.active(), Some(self.bias.clone()))?;
+        let (active_store, active_entry, active_spec) =
+            put("active", split.active(), Some(self.bias.clone()))?;
         let mut stores = vec![(active_store, active_entry.share.clone())];
-        let mut entries = Vec::new();
+        let (mut entries, mut specs) = (Vec::new(), Vec::new());
         for party in split.passive() {
-            let (store, entry) = put(party.name.as_str(), &party.columns, None)?;
+            let (store, entry, spec) = put(party.name.as_str(), &party.columns, None)?;
             stores.push((store, entry.share.clone()));
             entries.push(entry);
+            specs.push(spec);
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let manifest = Manifest::new(
-            ModelSpec::softmax_regression(self.class_names.len() as u32, entries.len())?,
+            ModelSpec::new(Combiner::Sum, active_spec, specs, None)?,
             self.class_names.clone(),
             active_entry,
             entries,

@@ -9,6 +9,7 @@ use vfl_defense::policy::Template;
 use vfl_numerics::{ActiveSet, NearestOutcome, Polytope};
 
 use super::KnownPolicy;
+use super::interval::number_estimate;
 use super::privee::Privee;
 use crate::{
     AdversaryView, Attack, AttackError, Entry, Evidence, Group, Need, Needs, NoisyScores,
@@ -167,16 +168,22 @@ pub(crate) static AVERAGING: Entry = Entry {
 
 impl Attack for Averaging {
     fn needs(&self) -> Needs {
-        Needs { repeated: Need::IfThere, ..Needs::WHITE_BOX }
+        Needs { repeated: Need::IfThere, ..Needs::EQUATIONS }
     }
 
     fn reconstruct(
         &self,
         view: &AdversaryView<'_>,
-        _rng: &mut dyn Rng,
+        rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
         let w_pas = view.weights()?;
         let system = view.linear()?;
+        if view.model().link().is_numeric() {
+            let repeated = view.side_information().repeated;
+            let averaged = self.averaged.or(repeated.map(|r| r.distinct)).unwrap_or(1);
+            let found = number_estimate(&self.known, view, averaged, rng)?;
+            return Ok(Reconstruction { questions: repeated.map(Questions::Repeated), ..found });
+        }
         let (ReleasedScores::Probabilities(released) | ReleasedScores::Numbers(released)) =
             view.released()?
         else {

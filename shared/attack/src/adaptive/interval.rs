@@ -103,6 +103,27 @@ impl Interval {
     }
 }
 
+/// Estimates the records of a model of a number from the bounds that a known policy leaves on it.
+/// The release is the mean of `averaged` different answers.
+///
+/// # Errors
+/// [`AttackError::Policy`] for a policy of scores, or noise of unknown scale.
+pub(super) fn number_estimate(
+    known: &KnownPolicy,
+    view: &AdversaryView<'_>,
+    averaged: usize,
+    rng: &mut dyn Rng,
+) -> Result<Reconstruction, AttackError> {
+    let released = numbers(view.released()?)?;
+    let cells = crate::numbers::cells(known, view.model().link(), released.as_slice(), averaged)?;
+    let centre = match known.centre {
+        Some(centre) => centre,
+        None if view.linear()?.nullity() == 0 => Centre::Posterior,
+        None => Centre::Analytic,
+    };
+    Cells::new(view, cells)?.estimate(view, centre, rng)
+}
+
 pub(crate) static INTERVAL: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::new("interval", Group::Adaptive, |settings| {
@@ -112,7 +133,7 @@ pub(crate) static INTERVAL: Entry = Entry {
 
 impl Attack for Interval {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        Needs::EQUATIONS
     }
 
     fn reconstruct(
@@ -121,6 +142,9 @@ impl Attack for Interval {
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
         view.weights()?;
+        if view.model().link().is_numeric() {
+            return number_estimate(&self.known, view, 1, rng);
+        }
         let preimage = Preimage::new(&self.known, view.released()?)?;
         let centre = self.centre(view, &preimage)?;
         self.cells(view, &preimage)?.estimate(view, centre, rng)

@@ -3,7 +3,8 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::axes::Axes;
-use super::precision::{Precision, arithmetic, half_width};
+use super::precision::{Precision, arithmetic, half_distance, half_width};
+use crate::numbers::predictor;
 use crate::{AdversaryView, AttackError};
 
 /// The width of the equations of estimated parameters, in spreads. The spread is that by which they
@@ -65,6 +66,9 @@ impl InterpretedRelease<'_> {
         &self,
         view: &AdversaryView<'_>,
     ) -> Result<(DMatrix<f64>, DMatrix<f64>), AttackError> {
+        if view.model().link().is_numeric() {
+            return self.number_sides(view);
+        }
         let replaced = |c: f64| view.replacement().of(c);
         let (logs, rounding) = self.logarithms(replaced);
         let mut b = view.b_prime()?.clone();
@@ -86,6 +90,32 @@ impl InterpretedRelease<'_> {
         Ok((b, widths))
     }
 
+    /// Returns the same of a number: b' as it is, and half the width of its predictor. The logit that
+    /// is 0 has next to none.
+    fn number_sides(
+        &self,
+        view: &AdversaryView<'_>,
+    ) -> Result<(DMatrix<f64>, DMatrix<f64>), AttackError> {
+        let (b, model, known) = (view.b_prime()?.clone(), view.model(), view.known_logits());
+        let sizes = self.scores.map(f64::abs);
+        let forms = Precision::of(&sizes, self.decimals);
+        let passive: f64 = view.weights()?.row(1).iter().map(|w| w.abs()).sum();
+        let own =
+            model.active_weights().row(1).map(f64::abs) * view.active().matrix().map(f64::abs);
+        let widths = DMatrix::from_fn(2, b.ncols(), |m, j| {
+            let (v, eta) = (self.scores[j], b[(0, j)]);
+            let terms = passive + own[j] + model.bias()[1].abs() + known[(1, j)].abs();
+            let round_off = arithmetic(terms, eta);
+            if m == 0 {
+                return round_off;
+            }
+            let half = half_distance(&forms, v.abs());
+            let at = |v: f64| predictor(model.link(), v, view.replacement());
+            round_off + (at(v + half) - at(v)).max(at(v) - at(v - half))
+        });
+        Ok((b, widths))
+    }
+
     /// Returns the factor by which equations with estimated parameters are wider than their
     /// rounding. Records with known features `x` (d × n) show it; the degrees of freedom that their
     /// fit spent are corrected for.
@@ -100,7 +130,8 @@ impl InterpretedRelease<'_> {
         for (j, column) in residual.column_iter().enumerate() {
             for (m, r) in column.iter().enumerate() {
                 let off = widths[(m, j)] + widths[(m + 1, j)];
-                if self.scores[(m, j)] > 0.0 && self.scores[(m + 1, j)] > 0.0 {
+                let read = |m: usize| self.scores.get((m, j)).is_none_or(|c| *c > 0.0);
+                if known.model().link().is_numeric() || (read(m) && read(m + 1)) {
                     sum += (r / off).powi(2);
                     count += 1.0;
                 }

@@ -103,6 +103,9 @@ impl Lattice {
             DefenseConfig::Rounding { decimals } => i32::try_from(*decimals).ok(),
             _ => None,
         });
+        if self.policy.policy.defenses.iter().any(|d| matches!(d, DefenseConfig::Bins { .. })) {
+            return Err("bins leave no equation that holds".into());
+        }
         Ok(InterpretedRelease { scores, stretch, decimals })
     }
 
@@ -166,7 +169,7 @@ impl Lattice {
 impl Attack for Lattice {
     fn needs(&self) -> Needs {
         let prior = if self.needs_moments { Need::Yes } else { Need::IfThere };
-        Needs { prior, ..Needs::WHITE_BOX }
+        Needs { prior, ..Needs::EQUATIONS }
     }
 
     /// Decodes the records, and runs another attack on the rest.

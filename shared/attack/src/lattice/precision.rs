@@ -50,17 +50,22 @@ impl Precision {
         })
     }
 
+    /// Returns the largest distance of a number c ≥ 0 from the number before it was rounded.
+    fn half_distance(self, c: f64) -> f64 {
+        match self {
+            Self::Double => c * HALF_ULP,
+            Self::Single => c * 2f64.powi(-24) + 1e-45,
+            Self::Decimals(decimals) => 0.5 * 10f64.powi(-decimals),
+            Self::Digits(digits) => 0.5 * unit(c, digits).unwrap_or(c),
+        }
+    }
+
     /// Returns the largest distance of ln c from the logarithm of the score before it was rounded.
     pub(super) fn half_width(self, c: f64) -> f64 {
         if c <= 0.0 {
             return OPEN;
         }
-        let half = match self {
-            Self::Double => c * HALF_ULP,
-            Self::Single => c * 2f64.powi(-24) + 1e-45,
-            Self::Decimals(decimals) => 0.5 * 10f64.powi(-decimals),
-            Self::Digits(digits) => 0.5 * unit(c, digits).unwrap_or(c),
-        };
+        let half = self.half_distance(c);
         let least = c - half;
         if least > 0.0 { (c / least).ln().clamp(HALF_ULP, OPEN) } else { OPEN }
     }
@@ -69,6 +74,12 @@ impl Precision {
 /// Returns the unit of the last of so many significant digits of c; `None` for 0.
 fn unit(c: f64, digits: i32) -> Option<f64> {
     (c > 0.0).then(|| 10f64.powi(c.log10().floor() as i32 + 1 - digits))
+}
+
+/// Returns the largest distance of a number c ≥ 0 from the number before it was rounded, in the
+/// widest form.
+pub(super) fn half_distance(forms: &[Precision], c: f64) -> f64 {
+    forms.iter().map(|form| form.half_distance(c)).fold(0.0, f64::max)
 }
 
 /// Returns the largest distance of ln c from the logarithm of the score before it was rounded, in

@@ -233,7 +233,10 @@ fn read(
 pub fn check_columns(schema: &FeatureSchema, rows: &dyn RawRows) -> Result<(), TableError> {
     let fail = |column: &str, problem| error(rows.file(), rows.names_at(), Some(column), problem);
     let wanted = schema.source_columns();
-    let undeclared = |name: &&String| !wanted.iter().any(|column| column.name == **name);
+    let undeclared = |name: &&String| {
+        !wanted.iter().any(|column| column.name == **name)
+            && schema.number_label() != Some(name.as_str())
+    };
     match rows.names().iter().find(undeclared) {
         Some(name) => Err(fail(name, TableProblem::UndeclaredColumn)),
         None => Ok(()),

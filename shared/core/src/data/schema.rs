@@ -180,13 +180,34 @@ const ON_GRID: f64 = 1e-6;
 /// The round-off, in steps, above which a step is too fine for the feature's numbers.
 const LOST: f64 = 1e-2;
 
+/// The content of a label column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelKind {
+    /// One of the declared classes.
+    #[default]
+    Class,
+    /// A number, which no party reads: models of numbers are imported, not trained here.
+    Number,
+}
+
+impl LabelKind {
+    fn is_class(&self) -> bool {
+        *self == Self::Class
+    }
+}
+
 /// The name of the label column and its classes, in the order that numbers them from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelSpec {
     /// The CSV column.
     pub column: String,
-    /// The classes as the file spells them.
+    /// The content of the column.
+    #[serde(default, skip_serializing_if = "LabelKind::is_class")]
+    pub kind: LabelKind,
+    /// The classes as the file spells them; none of a number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
 }
 
@@ -272,8 +293,16 @@ pub enum SchemaError {
         /// The problem and its fix.
         reason: &'static str,
     },
+    /// A label that is a number and has classes.
+    #[error("the label is a number and has {got} classes; leave out `kind` or `classes`")]
+    ClassesOfNumber {
+        /// The number of classes.
+        got: usize,
+    },
     /// Fewer than two classes.
-    #[error("the label has {got} classes, at least 2 are needed")]
+    #[error(
+        "the label has {got} classes, at least 2 are needed (`kind = \"number\"` if it is a number)"
+    )]
     Classes {
         /// The number of classes.
         got: usize,
@@ -321,8 +350,10 @@ impl FeatureSchema {
         if let Some(label) = &label {
             check_name("column", &label.column)?;
             distinct(&mut names, "column", &label.column)?;
-            if label.classes.len() < 2 {
-                return Err(SchemaError::Classes { got: label.classes.len() });
+            match (label.kind, label.classes.len()) {
+                (LabelKind::Number, 0) | (LabelKind::Class, 2..) => {}
+                (LabelKind::Number, got) => return Err(SchemaError::ClassesOfNumber { got }),
+                (LabelKind::Class, got) => return Err(SchemaError::Classes { got }),
             }
             let mut classes = HashSet::new();
             for class in &label.classes {
@@ -387,9 +418,38 @@ impl FeatureSchema {
         self.features.is_empty()
     }
 
-    /// Returns the label column, if the party has one.
+    /// Returns the label column, if the party has one of classes.
     #[must_use]
     pub fn label(&self) -> Option<&LabelSpec> {
+        self.label.as_ref().filter(|label| label.kind.is_class())
+    }
+
+    /// Returns the name of the label column, if the party has one, of classes or of numbers.
+    #[must_use]
+    pub fn label_column(&self) -> Option<&str> {
+        self.label.as_ref().map(|label| label.column.as_str())
+    }
+
+    /// Returns the name of the label column, if the label is a number. The source of the features
+    /// may have the column, and need not.
+    #[must_use]
+    pub fn number_label(&self) -> Option<&str> {
+        let label = self.label.as_ref().filter(|label| !label.kind.is_class());
+        label.map(|label| label.column.as_str())
+    }
+
+    /// Returns the names of a model's outputs for the label: its classes, or its own name if it is
+    /// a number. Empty without a label.
+    #[must_use]
+    pub fn output_names(&self) -> Vec<String> {
+        match &self.label {
+            None => Vec::new(),
+            Some(LabelSpec { column, kind: LabelKind::Number, .. }) => vec![column.clone()],
+            Some(label) => label.classes.clone(),
+        }
+    }
+
+    pub(super) fn label_spec(&self) -> Option<&LabelSpec> {
         self.label.as_ref()
     }
 

@@ -330,7 +330,7 @@ impl From<&FeatureSchema> for SchemaFile {
         };
         Self {
             id: schema.id_column().to_owned(),
-            label: schema.label().cloned(),
+            label: schema.label_spec().cloned(),
             features: schema.columns().iter().map(entry).collect(),
         }
     }

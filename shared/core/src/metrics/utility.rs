@@ -2,6 +2,7 @@
 
 use std::ops::AddAssign;
 
+use nalgebra::DMatrix;
 use vfl_numerics::arg_max;
 
 use super::MetricError;
@@ -61,9 +62,30 @@ pub struct UtilityTotals {
     vectors: u64,
     kl: f64,
     total_variation: f64,
+    /// Records whose release is a number.
+    numbers: u64,
+    change: f64,
 }
 
 impl UtilityTotals {
+    /// Measures the cost of releasing numbers (1 × n) in place of those that they stand for.
+    ///
+    /// # Errors
+    /// [`MetricError::Size`] if the numbers of records differ or the release has classes.
+    pub fn of_numbers(
+        numbers: &DMatrix<f64>,
+        released: &ReleasedScores,
+    ) -> Result<Self, MetricError> {
+        same("the release", "numbers", 1, released.classes())?;
+        same("the release", "records", numbers.ncols(), released.records())?;
+        let mut totals = Self { records: numbers.ncols() as u64, ..Self::default() };
+        if let ReleasedScores::Probabilities(p) | ReleasedScores::Numbers(p) = released {
+            totals.numbers = totals.records;
+            totals.change = numbers.iter().zip(p).map(|(v, p)| (v - p).abs()).sum();
+        }
+        Ok(totals)
+    }
+
     /// Measures the cost of one release against the scores it stands for.
     ///
     /// # Errors
@@ -107,19 +129,25 @@ impl UtilityTotals {
     /// Writes the sums as text, exact to the bit.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let Self { records, kept, vectors, kl, total_variation } = self;
-        format!(
-            "{records} {kept} {vectors} {:016x} {:016x}",
-            kl.to_bits(),
-            total_variation.to_bits()
-        )
+        let Self { records, kept, vectors, kl, total_variation, numbers, change } = self;
+        let [kl, total_variation, change] = [kl, total_variation, change].map(|sum| sum.to_bits());
+        let scores = format!("{records} {kept} {vectors} {kl:016x} {total_variation:016x}");
+        match numbers {
+            // As it was before there were numbers.
+            0 => scores,
+            _ => format!("{scores} {numbers} {change:016x}"),
+        }
     }
 
     /// Reads the text of [`UtilityTotals::to_text`]; `None` if it is not valid.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
-        let [records, kept, vectors, kl, total_variation] = words[..] else { return None };
+        let (scores, [numbers, change]) = match words.as_slice() {
+            [scores @ .., numbers, change] if words.len() == 7 => (scores, [*numbers, *change]),
+            scores => (scores, ["0", "0"]),
+        };
+        let &[records, kept, vectors, kl, total_variation] = scores else { return None };
         let real = |bits: &str| {
             u64::from_str_radix(bits, 16).ok().map(f64::from_bits).filter(|sum| !sum.is_nan())
         };
@@ -129,6 +157,8 @@ impl UtilityTotals {
             vectors: vectors.parse().ok()?,
             kl: real(kl)?,
             total_variation: real(total_variation)?,
+            numbers: numbers.parse().ok()?,
+            change: real(change)?,
         })
     }
 
@@ -153,10 +183,17 @@ impl UtilityTotals {
     }
 
     /// Returns the share of records whose class is still the one that the scores give (ties: the
-    /// lowest index). `None` without a record.
+    /// lowest index). `None` without a record of classes.
     #[must_use]
     pub fn arg_max_kept(&self) -> Option<f64> {
-        mean(self.kept as f64, self.records)
+        mean(self.kept as f64, self.records.saturating_sub(self.numbers))
+    }
+
+    /// Returns the mean absolute change of the records released as numbers, in their own units.
+    /// `None` if there is no such record.
+    #[must_use]
+    pub fn mean_change(&self) -> Option<f64> {
+        mean(self.change, self.numbers)
     }
 }
 
@@ -167,6 +204,8 @@ impl AddAssign for UtilityTotals {
         self.vectors += other.vectors;
         self.kl += other.kl;
         self.total_variation += other.total_variation;
+        self.numbers += other.numbers;
+        self.change += other.change;
     }
 }
 
@@ -177,7 +216,6 @@ fn mean(sum: f64, n: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nalgebra::DMatrix;
     use proptest::prelude::*;
 
     fn scores(columns: &[f64]) -> ConfidenceScores {
@@ -215,6 +253,19 @@ mod tests {
         for bad in ["", "1 2 3 4", "1 2 3 0 7ff8000000000000", "1 2 3 0 0 0", "-1 2 3 0 0"] {
             assert_eq!(UtilityTotals::from_text(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn numbers_change_by_their_distance_and_have_no_class() {
+        let of = |values: &[f64]| DMatrix::from_row_slice(1, values.len(), values);
+        let released = ReleasedScores::Numbers(of(&[1.5, -2.0, 10.0]));
+        let totals = UtilityTotals::of_numbers(&of(&[1.0, -2.0, 14.0]), &released).unwrap();
+        assert_eq!((totals.records(), totals.mean_change()), (3, Some(1.5)));
+        assert_eq!((totals.arg_max_kept(), totals.total_variation()), (None, None));
+        assert_eq!(UtilityTotals::from_text(&totals.to_text()), Some(totals));
+        let scores = ReleasedScores::Numbers(DMatrix::zeros(2, 3));
+        assert!(UtilityTotals::of_numbers(&of(&[1.0; 3]), &scores).is_err());
+        assert!(UtilityTotals::of_numbers(&of(&[1.0; 2]), &released).is_err());
     }
 
     #[test]

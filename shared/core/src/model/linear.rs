@@ -7,7 +7,8 @@ use nalgebra::{DMatrix, DVector};
 use super::affine::affine;
 use crate::types::{FeatureBlock, LogitShare, ShapeError};
 
-/// One party's share of a softmax regression: weights k × d, and at the active party the bias (k).
+/// One party's share of a linear model: weights k × d, and at the active party the bias (k). A
+/// softmax regression has an output per class, a model of a number has one.
 ///
 /// It has no wire form and no `Serialize`. The release policy decides what leaves a party, and the
 /// store of models what goes to its disk.
@@ -33,12 +34,11 @@ impl LinearParameters {
     /// Checks and wraps parameters.
     ///
     /// # Errors
-    /// [`ShapeError`] for fewer than two classes, a bias of another length, or a value that is not
-    /// finite.
+    /// [`ShapeError`] for no output, a bias of another length, or a value that is not finite.
     pub fn new(weights: DMatrix<f64>, bias: Option<DVector<f64>>) -> Result<Self, ShapeError> {
         let what = "parameters";
-        if weights.nrows() < 2 {
-            return Err(ShapeError::TooFewClasses { what, got: weights.nrows() });
+        if weights.nrows() == 0 {
+            return Err(ShapeError::TooFewClasses { what, got: 0 });
         }
         if let Some(b) = &bias
             && b.len() != weights.nrows()
@@ -67,7 +67,7 @@ impl LinearParameters {
         }
     }
 
-    /// Returns the number of classes k.
+    /// Returns the number of outputs k.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.weights.nrows()

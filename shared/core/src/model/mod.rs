@@ -18,6 +18,7 @@ mod json_network;
 pub mod kinds;
 mod learner;
 mod linear;
+mod link;
 mod mlp_settings;
 pub mod network_file;
 mod optimiser;
@@ -36,6 +37,7 @@ pub use dense_layer::{Activation, DenseLayer};
 pub use json_network::JsonNetwork;
 pub use learner::{HeadLearner, LearnerError, PartyLearner};
 pub use linear::{LinearParameters, NotLinear};
+pub use link::Link;
 pub use mlp_settings::HiddenLayers;
 pub use network_file::{NetworkFile, NetworkFileError};
 pub use optimiser::Adam;
@@ -43,8 +45,9 @@ pub use parameter_file::{ParameterFile, ParameterFileError};
 pub use pass::{LANES, Lanes, Pass};
 pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingMode, TrainingValues};
 pub use spec::{
-    Combiner, EMBEDDING_WIDTH, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig,
-    ModelSpec, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TOP_KIND,
+    Combiner, EMBEDDING_WIDTH, GENERALIZED_LINEAR, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES,
+    MAX_WIDTH, ModelConfig, ModelSpec, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec,
+    TOP_KIND,
 };
 pub use sum::Sum;
 

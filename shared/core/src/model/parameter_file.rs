@@ -19,6 +19,9 @@
 //! ([`ParameterFile::rescaled`] converts from weights of features in their own units). Rows and
 //! columns belong to classes and features by name, never by their place.
 //!
+//! `"link": "identity"`, `"log"` or `"logit"` makes it a model of a number, g⁻¹(w x + b): the one
+//! name in `class_names` is that of the label, and `weights` has one row.
+//!
 //! The file of a whole model may have `samples`: `[{"features": [41, 0], "scores": [0.7, 0.3]}]`,
 //! with values in the order of `feature_names` and in the units of the weights, and the scores of
 //! the program that trained it. They are compared when the file is read.
@@ -34,7 +37,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 mod error;
 
-use super::LinearParameters;
+use super::{GENERALIZED_LINEAR, LinearParameters, Link, Parameters, Settings, SubModelSpec};
 use crate::types::{ConfidenceScores, Logits};
 pub(super) use error::MAX_BYTES;
 pub use error::ParameterFileError;
@@ -47,11 +50,15 @@ const SAMPLE_TOLERANCE: f64 = 1e-5;
 /// two logits is certainty to double precision. Far larger parameters belong to features of another
 /// scale, and their logits lose digits or overflow.
 const MAX_MAGNITUDE: f64 = 1e6;
+/// The largest magnitude of a parameter under the link identity, where outputs are in the label's
+/// own units.
+const MAX_NUMBER: f64 = 1e12;
 
 /// A checked file: classes and features have distinct names, every number is finite and of at most
 /// 10⁶ in magnitude.
 #[derive(Clone, PartialEq)]
 pub struct ParameterFile {
+    link: Link,
     class_names: Vec<String>,
     feature_names: Vec<String>,
     /// k × d.
@@ -106,6 +113,8 @@ impl<'de> Deserialize<'de> for Number {
 #[serde(deny_unknown_fields)]
 struct Content {
     schema: u32,
+    #[serde(default)]
+    link: Link,
     class_names: Vec<String>,
     feature_names: Vec<String>,
     weights: Vec<Vec<Number>>,
@@ -125,11 +134,28 @@ struct Sample {
 #[derive(Serialize)]
 struct ParameterFileJson<'a> {
     schema: u32,
+    #[serde(skip_serializing_if = "is_softmax")]
+    link: Link,
     class_names: &'a [String],
     feature_names: &'a [String],
     weights: Vec<Vec<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bias: Option<&'a [f64]>,
+}
+
+fn is_softmax(link: &Link) -> bool {
+    !link.is_numeric()
+}
+
+/// Returns the problem with a parameter of a model of this link and its fix; `None` if it is valid.
+fn problem_of(link: Link, v: f64) -> Option<&'static str> {
+    match link {
+        Link::Identity if v.abs() > MAX_NUMBER => Some(
+            "more than 1e12 in magnitude; parameters are of features normalised to [0, 1] by the declared ranges: convert them",
+        ),
+        Link::Identity if v.is_finite() => None,
+        _ => problem(v),
+    }
 }
 
 /// Returns the problem with a number and its fix; `None` if it is valid.
@@ -228,9 +254,28 @@ impl ParameterFile {
         weights: DMatrix<f64>,
         bias: Option<DVector<f64>>,
     ) -> Result<Self, ParameterFileError> {
+        Self::of_link(Link::Softmax, class_names, feature_names, weights, bias)
+    }
+
+    /// Does the same for a model of any link: a model of a number has one name in `class_names`,
+    /// the label's, and one row.
+    ///
+    /// # Errors
+    /// As [`ParameterFile::new`].
+    pub fn of_link(
+        link: Link,
+        class_names: Vec<String>,
+        feature_names: Vec<String>,
+        weights: DMatrix<f64>,
+        bias: Option<DVector<f64>>,
+    ) -> Result<Self, ParameterFileError> {
         let (k, d) = (class_names.len(), feature_names.len());
-        if !(2..=MAX_CLASSES).contains(&k) {
-            return Err(ParameterFileError::Classes(k));
+        match link.is_numeric() {
+            true if k != 1 => return Err(ParameterFileError::Outputs(k)),
+            false if !(2..=MAX_CLASSES).contains(&k) => {
+                return Err(ParameterFileError::Classes(k));
+            }
+            _ => {}
         }
         check_names("class_names", &class_names)?;
         check_names("feature_names", &feature_names)?;
@@ -248,7 +293,7 @@ impl ParameterFile {
         }
         for (column, feature) in weights.column_iter().zip(&feature_names) {
             for ((&v, class), row) in column.iter().zip(&class_names).zip(1..) {
-                if let Some(problem) = problem(v) {
+                if let Some(problem) = problem_of(link, v) {
                     let (class, feature) = (class.clone(), feature.clone());
                     return Err(ParameterFileError::Weight { row, class, feature, problem });
                 }
@@ -259,12 +304,12 @@ impl ParameterFile {
                 return Err(ParameterFileError::BiasLength { got: bias.len(), classes: k });
             }
             for ((&v, class), at) in bias.iter().zip(&class_names).zip(1..) {
-                if let Some(problem) = problem(v) {
+                if let Some(problem) = problem_of(link, v) {
                     return Err(ParameterFileError::Bias { at, class: class.clone(), problem });
                 }
             }
         }
-        Ok(Self { class_names, feature_names, weights, bias, samples: Vec::new() })
+        Ok(Self { link, class_names, feature_names, weights, bias, samples: Vec::new() })
     }
 
     /// Reads and checks a file.
@@ -306,7 +351,8 @@ impl ParameterFile {
         let weights =
             DMatrix::from_row_iterator(k, d, content.weights.iter().flatten().map(|n| n.0));
         let bias = content.bias.map(|b| DVector::from_iterator(b.len(), b.iter().map(|n| n.0)));
-        let mut file = Self::new(content.class_names, content.feature_names, weights, bias)?;
+        let (classes, features) = (content.class_names, content.feature_names);
+        let mut file = Self::of_link(content.link, classes, features, weights, bias)?;
         for (sample, at) in content.samples.iter().zip(1..) {
             let features = file
                 .sample(sample)
@@ -333,6 +379,16 @@ impl ParameterFile {
             1,
             (&self.weights * &features + bias).as_slice(),
         );
+        if self.link.is_numeric() {
+            let ours = self.link.number(logits[0]);
+            // Of numbers of any size.
+            return match (ours - scores[0]).abs() <= SAMPLE_TOLERANCE * scores[0].abs().max(1.0) {
+                true => Ok(features),
+                false => Err(
+                    "its number is not that of the link at w x + b: features in other units than the weights, or another link",
+                ),
+            };
+        }
         let ours = ConfidenceScores::softmax(
             Logits::new(logits).map_err(|_| "its logits are not finite")?,
         );
@@ -368,6 +424,7 @@ impl ParameterFile {
     pub fn to_json(&self) -> Vec<u8> {
         let written = ParameterFileJson {
             schema: SCHEMA,
+            link: self.link,
             class_names: &self.class_names,
             feature_names: &self.feature_names,
             weights: self.weights.row_iter().map(|row| row.iter().copied().collect()).collect(),
@@ -380,7 +437,14 @@ impl ParameterFile {
         content
     }
 
-    /// Returns the names of the classes, in the order of the rows.
+    /// Returns the link of the model.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        self.link
+    }
+
+    /// Returns the names of the classes, in the order of the rows; of a model of a number the name
+    /// of its label.
     #[must_use]
     pub fn class_names(&self) -> &[String] {
         &self.class_names
@@ -477,7 +541,23 @@ impl ParameterFile {
             column *= max - min;
         }
         let bias = bias + &self.weights * mins;
-        Self::new(self.class_names.clone(), self.feature_names.clone(), weights, Some(bias))
+        let (classes, features) = (self.class_names.clone(), self.feature_names.clone());
+        Self::of_link(self.link, classes, features, weights, Some(bias))
+    }
+
+    /// Returns the parameters with the kind that the link determines, as a party stores them.
+    ///
+    /// # Errors
+    /// As [`ParameterFile::parameters`].
+    pub fn stored(&self) -> Result<Parameters, crate::types::ShapeError> {
+        let softmax = Parameters::from(&self.parameters()?);
+        if !self.link.is_numeric() {
+            return Ok(softmax);
+        }
+        let settings = Settings::from_iter([("link".to_owned(), self.link.as_str().into())]);
+        // A name of its own and one short setting are always valid.
+        let spec = SubModelSpec::new(GENERALIZED_LINEAR, 1, settings).unwrap_or(softmax.spec);
+        Ok(Parameters { spec, ..softmax })
     }
 
     /// Returns the parameters alone.

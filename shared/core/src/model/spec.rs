@@ -5,12 +5,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::Link;
+
 /// The settings of a kind of sub-model by name, such as the widths of hidden layers. The kind reads
 /// and checks them.
 pub type Settings = serde_json::Map<String, serde_json::Value>;
 
 /// The default kind, which every model had before there was a choice.
 pub const SOFTMAX_REGRESSION: &str = "softmax_regression";
+/// The kind of models of a number, with a [`Link`](super::Link).
+pub const GENERALIZED_LINEAR: &str = "generalized_linear";
 /// The kind of every top model.
 pub const TOP_KIND: &str = "mlp";
 /// The default output width of a party under `concat`: that of P (4.1).
@@ -77,6 +81,19 @@ pub enum SpecError {
         kind: String,
         /// The problem and its fix.
         reason: String,
+    },
+    /// Sub-models of different links.
+    #[error(
+        "model: the active party's link is {active} and that of passive party {at} is {passive}; all parties import parts of one \
+         model"
+    )]
+    Links {
+        /// The active party's link.
+        active: Link,
+        /// The other link.
+        passive: Link,
+        /// The place of the passive party, from 1.
+        at: usize,
     },
     /// Settings that are too long or not a table.
     #[error("model: the settings of a kind are a table of at most {MAX_SETTINGS_BYTES} bytes")]

@@ -115,8 +115,9 @@ block! {
     LogitShare, "logit share", 0
 }
 block! {
-    /// The sum of all logit shares, before the link function: `k × n`, unbounded.
-    Logits, "logits", 2
+    /// The sum of all logit shares, before the link function: `k × n`, unbounded. Of a model of a
+    /// number it is the linear predictor, k = 1.
+    Logits, "logits", 1
 }
 
 /// The number of values that [`FeatureBlock::select`] prefetches together: half of a typical

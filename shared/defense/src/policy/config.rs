@@ -161,6 +161,16 @@ pub enum DefenseConfig {
         #[serde(default, skip_serializing_if = "is_zero")]
         label_weight: f64,
     },
+    /// A number to the middle of its bin: at most log2 count bits a record. For models of a number
+    /// alone.
+    Bins {
+        /// The lower end of the first bin.
+        lower: f64,
+        /// The upper end of the last bin, above `lower`.
+        upper: f64,
+        /// The number of bins of equal width, 1 to 1 000 000.
+        count: u32,
+    },
     /// The nearest of a fixed number of score vectors: at most log2 size bits a record.
     Codebook {
         /// Number of vectors, at least k.

@@ -7,6 +7,7 @@ use super::{DefenseConfig, Facts, NoiseMode, Policy};
 use crate::definition::{Domain, OwnBound};
 use crate::definition_of;
 use crate::none::EXACT;
+use crate::numbers::number_leakage;
 
 /// The sentence that goes with every multiplier.
 pub const MULTIPLIER_MEANS: &str = "whatever an adversary knows besides, its chance of a right guess \
@@ -70,7 +71,8 @@ impl DefenseConfig {
     /// such defense.
     #[must_use]
     pub fn within_bits(name: &str, classes: usize, bits: f64) -> Option<Self> {
-        let facts = Facts::named(name).ok().filter(|_| !bits.is_nan())?;
+        // A model of a number has one output: its `bins` need ends that are not known here.
+        let facts = Facts::named(name).ok().filter(|_| !bits.is_nan() && classes > 1)?;
         (facts.within_bits)(classes, bits)
     }
 
@@ -91,8 +93,13 @@ impl Policy {
     /// of those that hold, each for the vectors that the defense before it releases. A temperature
     /// changes nothing. Noise must be keyed by record: fresh noise bounds each answer, and answers
     /// add up, so that only the defenses before it bound all of them.
+    ///
+    /// A model of one output is one of a number, which only `bins` bounds.
     #[must_use]
     pub fn leakage(&self, classes: usize) -> Leakage {
+        if classes < 2 {
+            return number_leakage(self);
+        }
         if self.unbound_shares {
             let reason = "whoever may change its shares learns more with each answer";
             return Leakage::Unbounded { reason: reason.to_owned() };

@@ -26,6 +26,8 @@ pub struct Inference {
     pub id: Option<String>,
     /// The column of the labels, for the active party.
     pub label: Option<String>,
+    /// True if the label is a number, which no party reads.
+    pub number_label: bool,
     /// The columns that become features. Default all but those of the ids and the labels.
     pub features: Option<Vec<String>>,
     /// The maximum number of categories of a column. Default 50.
@@ -63,7 +65,7 @@ pub enum InferError {
     },
     /// A label has too many classes.
     #[error(
-        "the label {0:?} has more than {1} different values: is it a number? A class is one of a few (`schema infer --max-categories` takes more)"
+        "the label {0:?} has more than {1} different values: is it a number (`--number-label`)? A class is one of a few (`schema infer --max-categories` takes more)"
     )]
     ManyClasses(String, usize),
     /// A text column of numbers with a comma each.
@@ -171,7 +173,9 @@ pub fn infer<'a>(
         }
     }
     let mut label = String::new();
-    if let Some(name) = &asked.label {
+    if let Some(name) = asked.label.as_ref().filter(|_| asked.number_label) {
+        label = format!("[label]\ncolumn = {}\nkind = \"number\"\n\n", quoted(name));
+    } else if let Some(name) = &asked.label {
         let column = names.iter().zip(seen).find(|(n, _)| *n == name).map(|(_, seen)| seen);
         let column = column.map(ColumnStatistics::of_texts).unwrap_or_default();
         let (classes, more) = (column.distinct, column.more);

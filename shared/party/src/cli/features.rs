@@ -57,6 +57,9 @@ pub struct InferArgs {
     /// The column of the labels (active party).
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
+    /// The label is a number: models of it are imported, not trained here.
+    #[arg(long, requires = "label")]
+    number_label: bool,
     /// The maximum number of categories of a text column.
     #[arg(long, value_name = "N", default_value_t = vfl_features::stores::MAX_CATEGORIES)]
     max_categories: usize,
@@ -75,6 +78,7 @@ impl SchemaArgs {
         let asked = Inference {
             id: args.id,
             label: args.label,
+            number_label: args.number_label,
             max_categories: Some(args.max_categories),
             features: None,
         };

@@ -66,7 +66,7 @@ pub(super) fn report() -> Report {
         classes: k,
         training: TrainingFacts { epochs: 60, steps: 2640, imported: false, private: false },
         private_release: false,
-        test_accuracy: 0.8305,
+        test_accuracy: Some(0.8305),
     };
     let data = DataFacts {
         name: "satellite".into(),
@@ -103,6 +103,7 @@ pub(super) fn report() -> Report {
         mean_kl_nats: kl,
         total_variation: kl.map(|x| x.sqrt() / 2.0),
         arg_max_kept: Some(kept),
+        mean_change: None,
         bits: None,
     };
     report.audits = vec![

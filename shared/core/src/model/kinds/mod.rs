@@ -3,6 +3,7 @@
 //! A new kind of sub-model is a file in this directory and two lines here: its module and its place
 //! in `KINDS`.
 
+mod generalized_linear;
 mod layers;
 mod mlp;
 mod pytorch;
@@ -11,11 +12,15 @@ mod softmax_regression;
 
 use super::contract::{Kind, Parameters, SubModel, SubModelOrigin};
 use super::spec::{ModelConfigValues, check_top};
-use super::{Combiner, ModelConfig, Settings, SpecError, SubModelSpec, TOP_KIND};
+use super::{Combiner, Link, ModelConfig, ModelSpec, Settings, SpecError, SubModelSpec, TOP_KIND};
 
 /// Every kind of sub-model.
-const KINDS: &[&dyn Kind] =
-    &[&softmax_regression::SoftmaxRegressionKind, &mlp::MlpKind, &residual::ResidualKind];
+const KINDS: &[&dyn Kind] = &[
+    &softmax_regression::SoftmaxRegressionKind,
+    &generalized_linear::GeneralizedLinearKind,
+    &mlp::MlpKind,
+    &residual::ResidualKind,
+];
 
 /// Returns the names of all kinds.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -81,6 +86,24 @@ impl SubModelSpec {
 fn check_settings(kind: &str, settings: &Settings) -> Result<(), SpecError> {
     let found = find(kind)?;
     found.check(settings).map_err(|reason| SpecError::Settings { kind: kind.to_owned(), reason })
+}
+
+impl ModelSpec {
+    /// Returns the link of the model: the one that all its sub-models state.
+    ///
+    /// # Errors
+    /// [`SpecError::Links`] if they state different ones, [`SpecError::Settings`] for settings that
+    /// a kind does not take.
+    pub fn link(&self) -> Result<Link, SpecError> {
+        let link = generalized_linear::link_of(self.active())?;
+        for (at, passive) in self.passive().iter().zip(1..).map(|(spec, at)| (at, spec)) {
+            let theirs = generalized_linear::link_of(passive)?;
+            if theirs != link {
+                return Err(SpecError::Links { active: link, passive: theirs, at });
+            }
+        }
+        Ok(link)
+    }
 }
 
 impl TryFrom<ModelConfigValues> for ModelConfig {

@@ -42,19 +42,17 @@ impl Kind for SoftmaxRegressionKind {
     fn start(&self, origin: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
         let SubModelOrigin { spec, features, active, .. } = origin;
         let parameters = LinearParameters::zeros(spec.width() as usize, *features, *active);
-        Ok(Box::new(SoftmaxRegression { spec: spec.clone(), parameters, batch: None }))
+        Ok(Box::new(LinearSubModel { spec: spec.clone(), parameters, batch: None }))
     }
 
     fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
-        let Parameters { spec, features, blocks } = parameters;
-        let active = blocks.len() > 1;
-        let mut model = SoftmaxRegression {
-            spec: spec.clone(),
-            parameters: LinearParameters::zeros(spec.width() as usize, *features, active),
-            batch: None,
-        };
-        parameters.put_into(&mut model)?;
-        Ok(Box::new(model))
+        match parameters.spec.width() {
+            0 | 1 => Err(SpecError::Parameters {
+                kind: SOFTMAX_REGRESSION.to_owned(),
+                reason: "it has one output, scores have at least 2 classes".to_owned(),
+            }),
+            _ => LinearSubModel::restore(parameters),
+        }
     }
 
     /// Returns the blocks of an `nn.Linear`: `weight`, `bias`.
@@ -112,16 +110,29 @@ impl Kind for SoftmaxRegressionKind {
     }
 }
 
-/// A party's softmax regression.
+/// A party's linear sub-model.
 #[derive(Debug)]
-struct SoftmaxRegression {
+pub(super) struct LinearSubModel {
     spec: SubModelSpec,
     parameters: LinearParameters,
     /// The last training batch, d × B.
     batch: Option<DMatrix<f64>>,
 }
 
-impl SoftmaxRegression {
+impl LinearSubModel {
+    /// Creates the sub-model from its stored parameters.
+    pub(super) fn restore(parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
+        let Parameters { spec, features, blocks } = parameters;
+        let active = blocks.len() > 1;
+        let mut model = Self {
+            spec: spec.clone(),
+            parameters: LinearParameters::zeros(spec.width() as usize, *features, active),
+            batch: None,
+        };
+        parameters.put_into(&mut model)?;
+        Ok(Box::new(model))
+    }
+
     fn check_gradient(
         &self,
         gradient: &DMatrix<f64>,
@@ -139,7 +150,7 @@ impl SoftmaxRegression {
     }
 }
 
-impl Parametrised for SoftmaxRegression {
+impl Parametrised for LinearSubModel {
     fn tensors(&self) -> Vec<Tensor<&[f64]>> {
         let (k, d) = (self.parameters.classes(), self.parameters.features());
         let weights = self.parameters.weights().as_slice();
@@ -184,7 +195,7 @@ impl Parametrised for SoftmaxRegression {
     }
 }
 
-impl SubModel for SoftmaxRegression {
+impl SubModel for LinearSubModel {
     fn spec(&self) -> &SubModelSpec {
         &self.spec
     }

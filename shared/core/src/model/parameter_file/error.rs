@@ -28,6 +28,9 @@ pub enum ParameterFileError {
         "`class_names` has {0} names; a model has 2 to {MAX_CLASSES} classes (give both of a binary model)"
     )]
     Classes(usize),
+    /// Other than one output of a model of a number.
+    #[error("`class_names` has {0} names; with a `link` of numbers it has one, the label's")]
+    Outputs(usize),
     /// A name that is not valid.
     #[error("`{key}`, name {at}: a name has 1 to {MAX_NAME_BYTES} bytes and no control characters")]
     Name {

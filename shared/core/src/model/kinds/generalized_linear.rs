@@ -1,0 +1,74 @@
+//! Generalised linear models of a number: one output w x, and at the active party w x + b. The
+//! coordinator adds the outputs and applies the inverse of the link.
+
+use super::softmax_regression::LinearSubModel;
+use crate::model::contract::{Kind, Parameters, SubModel, SubModelOrigin};
+use crate::model::{GENERALIZED_LINEAR, Link, Settings, SpecError, SubModelSpec, TrainingConfig};
+
+/// The entry of the kind in the register.
+pub(super) struct GeneralizedLinearKind;
+
+/// The key of the only setting.
+const LINK: &str = "link";
+
+/// Returns the link of the settings.
+fn link(settings: &Settings) -> Result<Link, String> {
+    if let Some(key) = settings.keys().find(|key| *key != LINK) {
+        return Err(format!("`{key}` is unknown: the only setting is `{LINK}`"));
+    }
+    let name = settings.get(LINK).and_then(|value| value.as_str());
+    name.and_then(Link::named)
+        .filter(|link| link.is_numeric())
+        .ok_or_else(|| format!("`{LINK}` is needed: identity, log or logit"))
+}
+
+/// Returns the link of a sub-model: that of the settings for this kind, softmax for all others.
+///
+/// # Errors
+/// [`SpecError::Settings`] for settings that this kind does not take.
+pub(super) fn link_of(spec: &SubModelSpec) -> Result<Link, SpecError> {
+    match spec.kind() {
+        GENERALIZED_LINEAR => link(spec.settings())
+            .map_err(|reason| SpecError::Settings { kind: spec.kind().to_owned(), reason }),
+        _ => Ok(Link::Softmax),
+    }
+}
+
+impl Kind for GeneralizedLinearKind {
+    fn name(&self) -> &'static str {
+        GENERALIZED_LINEAR
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), String> {
+        link(settings).map(drop)
+    }
+
+    fn linear(&self) -> bool {
+        true
+    }
+
+    fn start(&self, _: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
+        let reason = "models of numbers are not trained here; train it elsewhere, and import its \
+                      parameters (docs/operate/models.md)";
+        Err(SpecError::Settings { kind: GENERALIZED_LINEAR.to_owned(), reason: reason.to_owned() })
+    }
+
+    fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
+        match parameters.spec.width() {
+            1 => LinearSubModel::restore(parameters),
+            width => Err(SpecError::Parameters {
+                kind: GENERALIZED_LINEAR.to_owned(),
+                reason: format!("it has {width} outputs, a number is one"),
+            }),
+        }
+    }
+
+    fn reorder(&self, parameters: &Parameters, order: &[usize]) -> Option<Parameters> {
+        Some(parameters.with_rows_of_first(order))
+    }
+
+    /// Returns infinity: there is no training, of which alone it is asked.
+    fn largest_output(&self, _: &TrainingConfig, _: &SubModelSpec, _: u32, _: u64) -> f64 {
+        f64::INFINITY
+    }
+}
