@@ -68,9 +68,12 @@ mod tests {
         for kind in kinds::names() {
             let settings = match kind {
                 "residual" => serde_json::json!({ "height": 2, "blocks": 1, "filters": [2] }),
+                "generalized_linear" => serde_json::json!({ "link": "log" }),
                 _ => serde_json::json!({}),
             };
-            let spec = SubModelSpec::new(kind, 3, settings.as_object().unwrap().clone()).unwrap();
+            let width = if kind == "generalized_linear" { 1 } else { 3 };
+            let spec =
+                SubModelSpec::new(kind, width, settings.as_object().unwrap().clone()).unwrap();
             let mut model = kinds::start(&SubModelOrigin {
                 spec,
                 features: 4,
@@ -95,7 +98,7 @@ mod tests {
             let digest = store.put(Parameters::of(&*model, model.snapshot()), &names).unwrap();
             let share = store.stored(&digest).unwrap();
             let y = DMatrix::from_fn(4, 7, |i, j| ((i * 3 + j * 5) % 11) as f64 / 10.0);
-            let (w_act, bias) = map(&share, Combiner::Sum, 3).unwrap();
+            let (w_act, bias) = map(&share, Combiner::Sum, width as usize).unwrap();
             let seen = features(&share, FeatureBlock::new(y.clone()).unwrap()).unwrap();
             assert_eq!(seen.matrix().rows(0, 4), y, "{kind}");
             let mut z = w_act * seen.matrix();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nalgebra::DMatrix;
-use vfl_core::model::SubModel;
+use vfl_core::model::{GENERALIZED_LINEAR, SubModel};
 use vfl_core::types::{FeatureBlock, LogitShare, ModelVersion, RecordIds, RowStatus, ShapeError};
 use vfl_features::features::{Features, LookupResult};
 use vfl_numerics::arg_max;
@@ -182,6 +182,15 @@ impl LogitServer {
         }
         loaded.insert(version.clone(), share.clone());
         Ok(share)
+    }
+
+    /// Returns true if the output of a model is a number: this party's share of it has one output
+    /// that is added.
+    ///
+    /// # Errors
+    /// Those of [`LogitServer::share`].
+    pub fn is_of_number(&self, version: &ModelVersion) -> Result<bool, Refusal> {
+        Ok(self.share(version)?.model().spec().kind() == GENERALIZED_LINEAR)
     }
 
     /// Returns the class that this party's share of a model alone gives each record: arg max of its

@@ -1,8 +1,9 @@
-"""Audits of classifiers of scikit-learn and of data frames: the same scores, and refusals that name the step."""
+"""Audits of models of scikit-learn and of data frames: the same answers, and refusals that name the step."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import time
@@ -14,10 +15,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from deployment import free_ports
-from sklearn.compose import ColumnTransformer
-from sklearn.datasets import load_breast_cancer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import (
+    BayesianRidge,
+    ElasticNet,
+    GammaRegressor,
+    HuberRegressor,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    TweedieRegressor,
+)
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, PowerTransformer, StandardScaler
@@ -68,7 +80,7 @@ def test_weights_are_folded_onto_the_columns() -> None:
     frame = credit()
     held = frame.drop(columns=["customer", "default"])
     model = pipeline().fit(held, frame["default"])
-    folded = _linear.linear(model, held)
+    folded = _linear.linear(model, held, "default")
     assert np.abs(folded.scores(np.arange(len(held))) - model.predict_proba(held)).max() < 1e-12
     kinds = {column.name: _linear.schema(column)["kind"] for column in folded.columns}
     assert kinds["employer"] == "categorical"
@@ -77,7 +89,10 @@ def test_weights_are_folded_onto_the_columns() -> None:
     # Labels of three classes, and no step at all.
     numbers = held[["age", "late"]]
     model = LogisticRegression(max_iter=1000).fit(numbers, frame["grade"])
-    assert np.abs(_linear.linear(model, numbers).scores(range(50)) - model.predict_proba(numbers[:50])).max() < 1e-12
+    assert (
+        np.abs(_linear.linear(model, numbers, "grade").scores(range(50)) - model.predict_proba(numbers[:50])).max()
+        < 1e-12
+    )
 
 
 def test_columns_are_taken_as_the_model_takes_them() -> None:
@@ -95,16 +110,16 @@ def test_columns_are_taken_as_the_model_takes_them() -> None:
     )
     held = frame.drop(columns=["customer", "default"])
     model.fit(held[["age", "late", "staff"]], frame["default"])
-    folded = _linear.linear(model, held)
+    folded = _linear.linear(model, held, "default")
     assert np.abs(folded.scores(range(600)) - model.predict_proba(held[["age", "late", "staff"]])).max() < 1e-12
     # Whatever the model does not take is in no schema.
     assert [column.name for column in folded.columns] == ["age", "late", "staff"]
     with pytest.raises(cloison.FrameError, match="age"):
-        _linear.linear(model, held[["late", "staff"]])
+        _linear.linear(model, held[["late", "staff"]], "default")
     blank = held.assign(employer=pd.Series(["", None, "public"] * 200, dtype="object"))
     words = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(blank[["employer"]], frame["default"])
     with pytest.raises(cloison.FrameError, match="blank text"):
-        _linear.linear(words, blank[["employer"]])
+        _linear.linear(words, blank[["employer"]], "default")
     with pytest.raises(cloison.FrameError, match="no column 'defalt'"):
         cloison.audit(model, frame, label="defalt", passive=["late"])
 
@@ -126,11 +141,71 @@ def test_what_is_not_linear_is_refused_by_name() -> None:
             )
 
 
-def test_a_pipeline_is_served_with_the_same_scores(programs: Path, tmp_path: Path) -> None:
-    """The folder of the deployment, started as its README says, gives the scores of scikit-learn."""
-    frame = credit()
+REGRESSORS = [
+    LinearRegression(),
+    Ridge(alpha=0.5),
+    Lasso(alpha=0.01),
+    ElasticNet(alpha=0.01),
+    BayesianRidge(),
+    HuberRegressor(max_iter=1000),
+    PoissonRegressor(max_iter=1000),
+    GammaRegressor(max_iter=1000),
+    TweedieRegressor(power=1.5, max_iter=1000),
+    TweedieRegressor(power=0, max_iter=1000),
+]
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=str)
+def test_models_of_numbers_are_folded_with_their_link(model: Any) -> None:
+    frame = credit(600)
     held = frame.drop(columns=["customer", "default"])
-    model = pipeline().fit(held, frame["default"])
+    numbers = np.random.default_rng(5).gamma(2.0, 1.5, len(frame)) + frame["age"] / 50
+    whole = make_pipeline(*pipeline().named_steps.values()).set_params(logisticregression=model).fit(held, numbers)
+    folded = _linear.linear(whole, held, "claims")
+    expected = whole.predict(held)
+    assert folded.classes == ["claims"]
+    assert folded.link in {"identity", "log"}
+    assert (np.abs(folded.scores(range(600))[:, 0] - expected) / np.maximum(np.abs(expected), 1)).max() < 1e-12
+
+
+def test_what_is_no_single_number_is_refused_by_name() -> None:
+    frame = credit(300)
+    held = frame[["age", "late"]]
+    both = LinearRegression().fit(held, np.column_stack([held["age"], held["late"]]))
+    with pytest.raises(cloison.FrameError, match="predicts 2 numbers"):
+        _linear.linear(both, held, "claims")
+    moved = TransformedTargetRegressor(LinearRegression(), func=np.log1p, inverse_func=np.expm1).fit(
+        held, frame["age"] + 1
+    )
+    with pytest.raises(cloison.FrameError, match="TransformedTargetRegressor is not taken"):
+        _linear.linear(moved, held, "claims")
+
+
+def test_exact_numbers_give_back_what_lies_on_a_grid(programs: Path) -> None:
+    """Diabetes as it is published: years, two sexes, and measurements to a decimal."""
+    assert programs
+    data = load_diabetes(as_frame=True, scaled=False)
+    model = make_pipeline(StandardScaler(), LinearRegression()).fit(data.data, data.target)
+    report = cloison.audit(model, data.frame, label="target", passive=["age", "sex", "bmi", "bp"])
+    assert report.verdict is not None
+    assert "lattice rebuilds all passive features exactly" in str(report.verdict)
+    # Ten bins between the least and the greatest number tell 3.3 bits, whatever an adversary knows.
+    bins = next(name for name in report.policies.index if name.startswith("bins"))
+    assert report.policies.loc[bins, "bits"] == pytest.approx(math.log2(10))
+    audits = [one for one in report.attributes.itertuples() if one.policy == bins and one.attack == "informed_lattice"]
+    assert audits and max(one.added_risk for one in audits if one.attribute in {"age", "sex"}) < 0.5
+
+
+@pytest.mark.parametrize("head", [LogisticRegression(max_iter=1000), PoissonRegressor(max_iter=1000)], ids=str)
+def test_a_pipeline_is_served_with_the_same_answers(programs: Path, tmp_path: Path, head: Any) -> None:
+    """The folder of the deployment, started as its README says, gives the answers of scikit-learn."""
+    frame = credit()
+    number = isinstance(head, PoissonRegressor)
+    if number:
+        frame["default"] = np.random.default_rng(3).poisson(frame["age"] / 20)
+    held = frame.drop(columns=["customer", "default"])
+    model = make_pipeline(*pipeline().named_steps.values()).set_params(logisticregression=head)
+    model.fit(held, frame["default"])
     folder = tmp_path / "deployment"
     report = cloison.audit(
         model,
@@ -139,10 +214,10 @@ def test_a_pipeline_is_served_with_the_same_scores(programs: Path, tmp_path: Pat
         label="default",
         passive=PASSIVE,
         deployment=folder,
-        policies=["none", "class_label"],
+        policies=["none", "rounding (decimals = 1)"],
     )
     assert report.verdict is not None
-    assert set(report.policies.index) >= {"none", "class_label"}
+    assert set(report.policies.index) >= {"none", "rounding (decimals = 1)"}
     ports = dict(zip((7100, 7101, 7102), free_ports(3), strict=True))
     for file in folder.glob("*/*.toml"):
         moved = re.sub(
@@ -185,9 +260,12 @@ def test_a_pipeline_is_served_with_the_same_scores(programs: Path, tmp_path: Pat
             process.terminate()
             process.wait(timeout=15)
     rows = frame.set_index("customer").loc[asked]
-    expected = model.predict_proba(rows[held.columns])
     # The folder's policy is the first one, `none`.
-    assert np.abs(scores[list(model.classes_)].to_numpy() - expected).max() < 1e-12
+    if number:
+        assert np.abs(scores["default"] / model.predict(rows[held.columns]) - 1).max() < 1e-12
+    else:
+        expected = model.predict_proba(rows[held.columns])
+        assert np.abs(scores[list(model.classes_)].to_numpy() - expected).max() < 1e-12
 
 
 def test_a_verdict_takes_one_call(programs: Path) -> None:

@@ -86,7 +86,7 @@ pub async fn run_unless_stopped(
     let plays = !adversaries.policies().is_empty() && owner_simulation::plays(&subject, &scorings);
     let needs = adversaries.needs();
     let needs = if plays { needs.and(owner_simulation::needs()) } else { needs };
-    scorings.plan(needs, plan.rho, (plan.metrics.as_deref(), subject.model.combiner))?;
+    scorings.plan(needs, plan.rho, (plan.metrics.as_deref(), subject.model.combiner, classes))?;
     let baselines = subject.unless_stopped(scorings.baselines()).await?;
 
     let (policies, attacks) = (adversaries.policies(), adversaries.attacks.len());

@@ -117,6 +117,9 @@ impl Evaluation {
         let Some((logits, version)) = &self.model else {
             return Err(no_classes("name the model audited when the scoring opens".into()));
         };
+        if logits.is_of_number(version).unwrap_or(false) {
+            return Err(no_classes("the model's output is a number".into()));
+        }
         logits.classes(version, x.clone()).map_err(|refusal| no_classes(refusal.message))
     }
 

@@ -1,7 +1,8 @@
 //! The adversary that knows the moments of the features, simulated by their owner: the moments are
 //! not sent, and no score is asked for.
 //!
-//! From exact scores and the true parameters the active party has A x, A = J W_pas. The owner has
+//! From exact scores and the true parameters the active party has A x, A = J W_pas, or w_pas x of a
+//! number. The owner has
 //! x, and so A x. It conditions the Gaussian that has its moments on A x, as the adversary would,
 //! and scores the estimates. The control is the mean alone.
 //!
@@ -14,7 +15,7 @@ use nalgebra::DMatrix;
 use vfl_core::data::table::FeatureTable;
 use vfl_core::metrics::MetricError;
 use vfl_core::types::RecordIds;
-use vfl_numerics::{GaussianSystem, row_differences};
+use vfl_numerics::{GaussianSystem, determined_rows};
 use vfl_protocol::Refusal;
 use vfl_transform::moments;
 
@@ -62,7 +63,7 @@ impl SimulatedAdversary {
         let overflow = || Refusal::internal("the moments of the features overflow");
         let (mean, covariance) =
             moments::mean_and_covariance(table.block().matrix(), others).ok_or_else(overflow)?;
-        let a = row_differences(weights);
+        let a = determined_rows(weights);
         let unsolved = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
         let system = GaussianSystem::new(&a, &covariance).map_err(|e| unsolved(&e))?;
         let means = DMatrix::from_fn(truth.nrows(), truth.ncols(), |feature, _| mean[feature]);

@@ -1,4 +1,4 @@
-"""Audits of a running deployment, or of a classifier of scikit-learn, with the program `cloison`."""
+"""Audits of a running deployment, or of a model of scikit-learn, with the program `cloison`."""
 
 from __future__ import annotations
 
@@ -54,26 +54,28 @@ def audit(
 
 
 def audit(config: Any, frame: pd.DataFrame | None = None, **options: Any) -> Report:
-    """Audits a running deployment as its auditor, or a classifier of scikit-learn and a data frame, and reads the report.
+    """Audits a running deployment as its auditor, or a model of scikit-learn and a data frame, and reads the report.
 
     `audit(config)` takes the configuration file of an audit (TOML), or the same as a dictionary.
 
-    `audit(estimator, frame, label=…, passive=[…])` serves a fitted LogisticRegression, alone or behind a Pipeline of StandardScaler,
+    `audit(estimator, frame, label=…, passive=[…])` serves a fitted LogisticRegression, or a linear model of a number (LinearRegression,
+    Ridge, Lasso, PoissonRegressor, GammaRegressor, TweedieRegressor and their like), alone or behind a Pipeline of StandardScaler,
     MinMaxScaler, RobustScaler, MaxAbsScaler, SimpleImputer, OneHotEncoder, OrdinalEncoder and ColumnTransformer, between parties on
-    this machine, of which the passive ones hold the columns `passive`, and audits it. Its scores are compared with `predict_proba` first.
+    this machine, of which the passive ones hold the columns `passive`, and audits it. Its answers are compared with those of
+    `predict_proba` or `predict` first.
 
     The program `cloison` does it: of the directory that `CLOISON_BIN` names, or on `PATH`. A policy that does not meet a threshold is no
     error; `verdict.met` of the report says so.
 
     Args:
-        config: The configuration of the audit of a running deployment, or a fitted classifier.
-        frame: The records of the classifier, a row each, with the label; audited are those of `test_ids`, or records drawn from it.
+        config: The configuration of the audit of a running deployment, or a fitted model.
+        frame: The records of the model, a row each, with the label; audited are those of `test_ids`, or records drawn from it.
         options: For both: `out`, a directory for `report.html`, `report.json` and `report.csv` (by default nothing is kept but
             the report that is returned); `max_added_risk`, the largest added risk of any attribute of any passive party that is
             accepted, from 0 to 1; `timeout`, the seconds after which the audit is ended. For a running deployment: `metrics`
             beside the mean squared error; `max_exact_share`, the largest share of records that may come back to within 0.1;
             `max_exact`, the largest share of records that an attack may be certain to have rebuilt whole; `max_bits`, the most
-            bits that the policy may tell of a record; `root`, where relative paths of the configuration start. For a classifier:
+            bits that the policy may tell of a record; `root`, where relative paths of the configuration start. For a model:
             `label`, the column to predict; `passive`, the columns of the data provider, or a list for each of several; `id`, the
             column of the record ids (by default the index); `policies`, as `rounding (decimals = 2)`; `records`, the number of
             attacked ones; `test_ids`; `recommend`, to search for a defense; `deployment`, a folder to write for three machines;
@@ -81,7 +83,7 @@ def audit(config: Any, frame: pd.DataFrame | None = None, **options: Any) -> Rep
 
     Raises:
         BinaryNotFoundError: The program is not there.
-        FrameError: The frame, the classifier or a step before it is not taken; the message names it.
+        FrameError: The frame, the model or a step before it is not taken; the message names it.
         InputError: The configuration is not taken; the message names the key.
         CommandError: The audit failed.
     """

@@ -1,7 +1,7 @@
-"""A linear classifier of scikit-learn with its preprocessing, as weights of columns in their own units.
+"""A linear model of scikit-learn with its preprocessing, as weights of columns in their own units.
 
-Each column that reaches the classifier is `a * f + b` of one feature f: a number of a column of the frame, the position of its
-category, or 1 where it has one category. The steps of a pipeline change a and b; the classifier's weights are then folded onto the
+Each column that reaches the model is `a * f + b` of one feature f: a number of a column of the frame, the position of its
+category, or 1 where it has one category. The steps of a pipeline change a and b; the model's weights are then folded onto the
 features.
 """
 
@@ -21,6 +21,27 @@ from .errors import FrameError
 _MOST_DECIMALS: Final = 6
 _MISSING: Final = "missing"
 _SAMPLES: Final = 20
+# Regressors of w f + b, and of its exponential.
+_IDENTITY: Final = frozenset(
+    {
+        "ARDRegression",
+        "BayesianRidge",
+        "ElasticNet",
+        "ElasticNetCV",
+        "HuberRegressor",
+        "Lasso",
+        "LassoCV",
+        "LassoLars",
+        "LinearRegression",
+        "LinearSVR",
+        "QuantileRegressor",
+        "Ridge",
+        "RidgeCV",
+        "SGDRegressor",
+        "TheilSenRegressor",
+    }
+)
+_LOG: Final = frozenset({"GammaRegressor", "PoissonRegressor"})
 
 
 @dataclass
@@ -75,10 +96,11 @@ class _Affine:
 
 @dataclass
 class Linear:
-    """A model of softmax(W f + b), with f the features of `columns` in their own units."""
+    """A model of softmax(W f + b), or of a number g⁻¹(w f + b), with f the features of `columns` in their own units."""
 
     classes: list[str]
     columns: list[Column]
+    link: str = "softmax"
     weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     bias: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0))
 
@@ -94,6 +116,8 @@ class Linear:
     def scores(self, records: Sequence[int] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The scores of records of the frame, by their positions."""
         logits = self.raw(records) @ self.matrix().T + self.bias
+        if self.link != "softmax":
+            return np.asarray(np.exp(logits) if self.link == "log" else logits)
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
@@ -107,6 +131,7 @@ class Linear:
         rows = self.raw(range(count))
         return {
             "schema": 1,
+            "link": self.link,
             "class_names": self.classes,
             "feature_names": self.features(),
             "weights": self.matrix().tolist(),
@@ -120,11 +145,11 @@ def text(value: object) -> str:
     return str(value).strip()
 
 
-def linear(estimator: Any, frame: pd.DataFrame) -> Linear:
-    """Folds a fitted classifier and its preprocessing onto the columns of a frame.
+def linear(estimator: Any, frame: pd.DataFrame, label: str) -> Linear:
+    """Folds a fitted model and its preprocessing onto the columns of a frame; the number of a regressor is called `label`.
 
     Raises:
-        FrameError: A step or the classifier is not linear in the columns, or not known; the message has its name.
+        FrameError: A step or the model is not linear in the columns, or not known; the message has its name.
     """
     steps, classifier = _steps(estimator)
     wanted = [str(name) for name in getattr(estimator, "feature_names_in_", frame.columns)]
@@ -134,10 +159,11 @@ def linear(estimator: Any, frame: pd.DataFrame) -> Linear:
     current = [_Affine(column, name) for name, column in columns.items()]
     for name, step in steps:
         current = _apply(name, step, current)
-    weights, bias, classes = _head(classifier)
+    weights, bias, classes, link = _head(classifier)
     if weights.shape[1] != len(current):
-        raise FrameError(f"the classifier takes {weights.shape[1]} columns, and {len(current)} reach it")
-    model = Linear([text(one) for one in classes], list(columns.values()), bias=bias.copy())
+        raise FrameError(f"the model takes {weights.shape[1]} columns, and {len(current)} reach it")
+    names = [label] if classes is None else [text(one) for one in classes]
+    model = Linear(names, list(columns.values()), link, bias=bias.copy())
     for one, weight in zip(current, weights.T, strict=True):
         if one.raw and one.column.categories is None and not pd.api.types.is_numeric_dtype(one.column.values.dtype):
             raise FrameError(f"column {one.column.name!r} is no number: a step of the pipeline has to encode it")
@@ -177,12 +203,41 @@ def _kind(step: Any) -> str:
     return type(step).__name__
 
 
-def _head(classifier: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[Any]]:
-    kind = _kind(classifier)
+def _head(
+    model: Any,
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[Any] | None, str]:
+    """Weights, bias, classes (None for a number) and link of the last step."""
+    kind = _kind(model)
+    if (link := _link(kind, model)) is not None:
+        return *_number(kind, model), None, link
+    return *_classifier(kind, model), "softmax"
+
+
+def _link(kind: str, model: Any) -> str | None:
+    """The link of a regressor; None for everything else."""
+    if kind == "TweedieRegressor" and model.link == "auto":
+        return "identity" if model.power <= 0 else "log"
+    if kind == "TweedieRegressor":
+        return str(model.link)
+    return "log" if kind in _LOG else "identity" if kind in _IDENTITY else None
+
+
+def _number(kind: str, model: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    weights = np.atleast_2d(np.asarray(model.coef_, dtype="float64"))
+    bias = np.asarray(model.intercept_, dtype="float64").reshape(-1)
+    if weights.shape[0] != 1 or bias.size != 1:
+        raise FrameError(f"{kind} predicts {weights.shape[0]} numbers of a record: take a model for each")
+    if not np.isfinite(weights).all():
+        raise FrameError(f"{kind} has weights that are not finite")
+    return weights, bias
+
+
+def _classifier(kind: str, classifier: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[Any]]:
     if kind not in {"LogisticRegression", "LogisticRegressionCV"}:
+        numbers = ", ".join(sorted(_IDENTITY | _LOG | {"TweedieRegressor"}))
         raise FrameError(
-            f"{kind} is not taken: LogisticRegression is, alone or behind a Pipeline. For a network or another kind train it between the "
-            "parties, or audit a running deployment"
+            f"{kind} is not taken: LogisticRegression is, alone or behind a Pipeline, and of numbers {numbers}. For a network or another "
+            "kind train it between the parties, or audit a running deployment"
         )
     if getattr(classifier, "multi_class", "auto") == "ovr":
         raise FrameError(f"{kind} with multi_class='ovr' is no softmax: take 'multinomial'")

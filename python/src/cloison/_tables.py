@@ -19,7 +19,7 @@ from .report import Report, load_report
 
 # The thresholds are not met; everything was written.
 _NOT_MET: Final = 3
-# Softmax of folded weights and of scikit-learn differ by rounding alone.
+# What folded weights give and what scikit-learn gives differ by rounding alone, relative to numbers above 1.
 _AGREE: Final = 1e-9
 
 
@@ -70,7 +70,7 @@ def audit_model(
     id: str | None = None,  # noqa: A002
     **options: Any,
 ) -> Report:
-    """Audits what the scores of a fitted classifier of scikit-learn would give away, served between parties.
+    """Audits what the answers of a fitted model of scikit-learn would give away, served between parties.
 
     See `audit`, which calls this.
     """
@@ -78,17 +78,19 @@ def audit_model(
         raise FrameError(f"the frame has no column {label!r}")
     table, index = _frame(frame, id)
     held = table.drop(columns=[index, label])
-    model = _linear.linear(estimator, held)
+    model = _linear.linear(estimator, held, label)
+    number = model.link != "softmax"
     taken = list(getattr(estimator, "feature_names_in_", held.columns))
-    expected = np.asarray(estimator.predict_proba(frame[taken]))
-    off = float(np.abs(model.scores(np.arange(len(held))) - expected).max())
+    method = estimator.predict if number else estimator.predict_proba
+    expected = np.asarray(method(frame[taken])).reshape(len(frame), -1)
+    off = float((np.abs(model.scores(np.arange(len(held))) - expected) / np.maximum(np.abs(expected), 1)).max())
     if not off <= _AGREE:
         raise FrameError(
-            f"the folded weights give other scores than predict_proba: the largest difference is {off:.1e}"
+            f"the folded weights give another answer than {method.__name__}: the largest difference is {off:.1e}"
         )
     with tempfile.TemporaryDirectory(prefix="cloison-") as place:
         scratch = Path(place)
-        classes = {"column": label, "classes": model.classes}
+        classes = {"column": label} | ({"kind": "number"} if number else {"classes": model.classes})
         features = [_linear.schema(column) for column in model.columns]
         description = {"id": index, "label": classes, "features": features}
         (scratch / "table.schema.toml").write_text(_toml.dumps(description), encoding="utf-8")

@@ -39,9 +39,11 @@ fn origins() -> Vec<SubModelOrigin> {
     let spec = |kind: &str| {
         let settings = match kind {
             "residual" => serde_json::json!({ "height": 1, "blocks": 1, "filters": [3] }),
+            "generalized_linear" => serde_json::json!({ "link": "log" }),
             _ => serde_json::json!({}),
         };
-        SubModelSpec::new(kind, 4, settings.as_object().unwrap().clone()).unwrap()
+        let width = if kind == "generalized_linear" { 1 } else { 4 };
+        SubModelSpec::new(kind, width, settings.as_object().unwrap().clone()).unwrap()
     };
     kinds::names()
         .flat_map(|kind| {

@@ -28,6 +28,13 @@ pub fn row_differences(m: &DMatrix<f64>) -> DMatrix<f64> {
     DMatrix::from_vec(k - 1, n, out)
 }
 
+/// Returns the rows of M that an exact release determines: differences of neighbouring rows, as
+/// softmax determines logits of classes, or the only row, as a number determines its predictor.
+#[must_use]
+pub fn determined_rows(m: &DMatrix<f64>) -> DMatrix<f64> {
+    if m.nrows() == 1 { m.clone() } else { row_differences(m) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,7 +43,10 @@ mod tests {
     fn equals_the_dense_product() {
         let m = DMatrix::from_fn(5, 4, |i, j| ((i * 7 + j * 3) % 11) as f64 - 4.5);
         let j = DMatrix::from_fn(4, 5, |r, c| if c == r { -1.0 } else { f64::from(c == r + 1) });
-        assert_eq!(row_differences(&m), j * m);
+        assert_eq!(row_differences(&m), &j * &m);
+        assert_eq!(determined_rows(&m), j * &m);
+        let number = m.rows(2, 1).into_owned();
+        assert_eq!(determined_rows(&number), number);
         assert_eq!(row_differences(&DMatrix::zeros(1, 3)).shape(), (0, 3));
     }
 }

@@ -97,7 +97,7 @@ pub use accountant::{
     AccountantError, GaussianSampling, PrivacyLoss, classic_epsilon, improved_epsilon,
 };
 pub use box_system::{BoxOutcome, BoxSolution, BoxSystem};
-pub use difference::row_differences;
+pub use difference::{determined_rows, row_differences};
 pub use digits::three_significant_digits;
 pub use gaussian::{
     ConfinedGaussian, ConfinedMean, FactoredCovariance, GaussianError, GaussianSystem,

@@ -46,7 +46,9 @@ pub(super) async fn audit(
         return Err(Refusal::internal("one passive party plays, not several"));
     };
     let unknowns = party.features().len();
-    let status = Status::Posterior { rank: classes.saturating_sub(1).min(unknowns), unknowns };
+    // A number is one equation, scores of k classes are k − 1.
+    let rank = classes.saturating_sub(1).max(1).min(unknowns);
+    let status = Status::Posterior { rank, unknowns };
     let name = party.name().to_owned();
     let mut scored = party.score_played(told, needs().parts).await?;
     let missing = || Refusal::internal(format!("{} did not play", party.peer()));

@@ -328,12 +328,12 @@ impl Scorings {
         &mut self,
         needs: ScoringNeeds,
         rho: Option<f64>,
-        (metrics, combiner): (Option<&[&'static dyn Metric]>, Combiner),
+        (metrics, combiner, classes): (Option<&[&'static dyn Metric]>, Combiner, usize),
     ) -> Result<(), Refusal> {
-        // An embedding gives no class.
-        let means_something = |metric: &&'static dyn Metric| {
-            combiner == Combiner::Sum || metric.name() != AttackAccuracy.name()
-        };
+        // An embedding gives no class, and a number has none.
+        let classified = combiner == Combiner::Sum && classes > 1;
+        let means_something =
+            |metric: &&'static dyn Metric| classified || metric.name() != AttackAccuracy.name();
         self.metrics = match metrics {
             Some(named) => named.to_vec(),
             None if self.frugal() => Vec::new(),
@@ -341,8 +341,8 @@ impl Scorings {
         };
         if let Some(metric) = self.metrics.iter().find(|metric| !means_something(metric)) {
             return Err(Refusal::precondition(format!(
-                "metric `{}` takes the class that a passive party's logit share alone gives, and this model's parties have embeddings; \
-                 leave it out",
+                "metric `{}` takes the class that a passive party's logit share alone gives, and this model's parties have embeddings, or \
+                 it is one of a number; leave it out",
                 metric.name()
             )));
         }

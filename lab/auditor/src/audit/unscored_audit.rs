@@ -73,7 +73,7 @@ impl UnscoredAudit<'_> {
         scorings.plan(
             ScoringNeeds { candidates: 1, parts: 1, rounds: 1 },
             plan.rho,
-            (plan.metrics.as_deref(), model.combiner),
+            (plan.metrics.as_deref(), model.combiner, model.class_names.len()),
         )?;
         let baselines = self.subject.unless_stopped(scorings.baselines()).await?;
         let policy = PolicyFacts::nothing().with("records", "training");

@@ -222,17 +222,19 @@ class CloseAuditRequest(_message.Message):
     def __init__(self, audit_session: _Optional[str] = ..., without_summary: bool = ...) -> None: ...
 
 class CloseAuditResponse(_message.Message):
-    __slots__ = ("rows", "kl_divergence", "total_variation", "arg_max_kept", "records", "withheld")
+    __slots__ = ("rows", "kl_divergence", "total_variation", "arg_max_kept", "records", "withheld", "mean_change")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     KL_DIVERGENCE_FIELD_NUMBER: _ClassVar[int]
     TOTAL_VARIATION_FIELD_NUMBER: _ClassVar[int]
     ARG_MAX_KEPT_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     WITHHELD_FIELD_NUMBER: _ClassVar[int]
+    MEAN_CHANGE_FIELD_NUMBER: _ClassVar[int]
     rows: int
     kl_divergence: float
     total_variation: float
     arg_max_kept: float
     records: int
     withheld: str
-    def __init__(self, rows: _Optional[int] = ..., kl_divergence: _Optional[float] = ..., total_variation: _Optional[float] = ..., arg_max_kept: _Optional[float] = ..., records: _Optional[int] = ..., withheld: _Optional[str] = ...) -> None: ...
+    mean_change: float
+    def __init__(self, rows: _Optional[int] = ..., kl_divergence: _Optional[float] = ..., total_variation: _Optional[float] = ..., arg_max_kept: _Optional[float] = ..., records: _Optional[int] = ..., withheld: _Optional[str] = ..., mean_change: _Optional[float] = ...) -> None: ...

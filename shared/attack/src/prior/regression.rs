@@ -40,7 +40,7 @@ pub(crate) static KERNEL_IMPUTATION: Entry = entry("kernel_imputation", |setting
 impl Attack for Regression {
     fn needs(&self) -> Needs {
         let release = if self.release { Need::Yes } else { Need::No };
-        Needs { release, auxiliary: Need::Yes, ..Needs::default() }
+        Needs { release, auxiliary: Need::Yes, numbers: true, ..Needs::default() }
     }
 
     fn reconstruct(
@@ -108,9 +108,14 @@ pub(super) fn into_ranges(estimates: &mut DMatrix<f64>, known: &FeatureKnowledge
 }
 
 /// Returns the possible inputs of the regression (rows; one record per column): the own features,
-/// alone or beside the scores, b′, or both. The defense decides which of them is best.
+/// alone or beside the scores, b′, or both; of a number alone or beside b′. The defense decides
+/// which of them is best.
 fn inputs(view: &AdversaryView<'_>) -> Result<Vec<DMatrix<f64>>, AttackError> {
-    let (y, c, b) = (view.active().matrix(), view.scores()?, view.b_prime()?);
+    let (y, b) = (view.active().matrix(), view.b_prime()?);
+    if view.model().link().is_numeric() {
+        return Ok(vec![y.clone(), stack(&[y, b])]);
+    }
+    let c = view.scores()?;
     Ok(vec![y.clone(), stack(&[y, &c]), stack(&[y, b]), stack(&[y, &c, b])])
 }
 

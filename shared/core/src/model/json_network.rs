@@ -164,10 +164,12 @@ mod tests {
             let settings = match kind {
                 "residual" => serde_json::json!({ "height": 2, "blocks": 1, "filters": [2] }),
                 "mlp" => serde_json::json!({ "hidden": [3], "activation": "relu" }),
+                "generalized_linear" => serde_json::json!({ "link": "log" }),
                 _ => serde_json::json!({}),
             };
             let settings = settings.as_object().unwrap().clone();
-            let spec = SubModelSpec::new(kind, 3, settings.clone()).unwrap();
+            let width = if kind == "generalized_linear" { 1 } else { 3 };
+            let spec = SubModelSpec::new(kind, width, settings.clone()).unwrap();
             let origin = SubModelOrigin { spec, features: 4, active: true, start: start_of(5) };
             let model = kinds::start(&origin).unwrap();
             let parameters = Parameters::of(&*model, model.snapshot());

@@ -28,7 +28,7 @@ use serde::Deserialize;
 use super::contract::{Block, ExternalParameters, Parameters};
 use super::parameter_file::{MAX_BYTES, check_names, places, problem};
 use super::{
-    ParameterFile, ParameterFileError, SOFTMAX_REGRESSION, SpecError, SubModel, SubModelSpec, kinds,
+    ParameterFile, ParameterFileError, SpecError, SubModel, SubModelSpec, kinds,
 };
 
 /// The largest size of the header, which names all blocks, in bytes.
@@ -314,22 +314,21 @@ impl NetworkFile {
         &self.class_names
     }
 
-    /// Converts the file to that of a softmax regression, if it is one.
+    /// Converts the file to that of a linear model, if it is one: a softmax regression, or a model of
+    /// a number.
     ///
     /// # Errors
     /// [`NetworkFileError::NoClasses`] without names of the classes.
     pub fn linear(&self) -> Result<Option<ParameterFile>, NetworkFileError> {
         let model = kinds::restore(&self.parameters)?;
-        let Some(linear) =
-            model.linear().filter(|_| self.parameters.spec.kind() == SOFTMAX_REGRESSION)
-        else {
-            return Ok(None);
-        };
+        let Some(linear) = model.linear() else { return Ok(None) };
+        let link = self.parameters.spec.link()?;
         if self.class_names.is_empty() {
             return Err(NetworkFileError::NoClasses);
         }
         let (classes, features) = (self.class_names.clone(), self.feature_names.clone());
-        Ok(Some(ParameterFile::new(
+        Ok(Some(ParameterFile::of_link(
+            link,
             classes,
             features,
             linear.weights().clone(),

@@ -159,8 +159,9 @@ fn content(share: &StoredShare, classes: &[String], out: &Path) -> Result<Vec<u8
                 .linear()
                 .map_err(|e| CliError::Input(format!("{e}: write it to a .safetensors file")))?;
             let (features, weights) = (share.feature_names.clone(), linear.weights().clone());
-            let file =
-                ParameterFile::new(classes.to_vec(), features, weights, linear.bias().cloned());
+            let link = share.model().spec().link().map_err(CliError::failed)?;
+            let bias = linear.bias().cloned();
+            let file = ParameterFile::of_link(link, classes.to_vec(), features, weights, bias);
             Ok(file.map_err(CliError::failed)?.to_json())
         }
         _ => Err(CliError::Input(format!(

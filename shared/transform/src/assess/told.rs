@@ -7,7 +7,7 @@ use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
 use vfl_core::data::table::FeatureTable;
 use vfl_core::model::{Parameters, SubModel, kinds};
-use vfl_numerics::row_differences;
+use vfl_numerics::determined_rows;
 
 use super::AssessError;
 use crate::linear::symmetric_eigen;
@@ -65,7 +65,7 @@ impl ToldFeatures {
             let x = x.columns(from, CHUNK.min(n - from)).into_owned();
             let outputs = model.outputs(&x).map_err(|e| AssessError::Model(e.to_string()))?;
             let u =
-                if added { row_differences(outputs.matrix()) } else { outputs.matrix().clone() };
+                if added { determined_rows(outputs.matrix()) } else { outputs.matrix().clone() };
             Ok::<_, AssessError>(DMatrix::from_fn(u.nrows() + d, x.ncols(), |row, at| {
                 if row < u.nrows() { u[(row, at)] } else { x[(row - u.nrows(), at)] }
             }))

@@ -1,8 +1,10 @@
 //! Generalised linear models of a number: one output w x, and at the active party w x + b. The
 //! coordinator adds the outputs and applies the inverse of the link.
 
-use super::softmax_regression::LinearSubModel;
-use crate::model::contract::{Kind, Parameters, SubModel, SubModelOrigin};
+use super::softmax_regression::{LinearSubModel, adopt_linear, largest_linear_output, to_linear};
+use crate::model::contract::{
+    Block, ExternalParameters, Kind, Parameters, SubModel, SubModelOrigin,
+};
 use crate::model::{GENERALIZED_LINEAR, Link, Settings, SpecError, SubModelSpec, TrainingConfig};
 
 /// The entry of the kind in the register.
@@ -34,6 +36,20 @@ pub(super) fn link_of(spec: &SubModelSpec) -> Result<Link, SpecError> {
     }
 }
 
+/// Checks that there is one output.
+fn check_width(spec: &SubModelSpec) -> Result<(), SpecError> {
+    match spec.width() {
+        1 => Ok(()),
+        width => Err(SpecError::Parameters {
+            kind: GENERALIZED_LINEAR.to_owned(),
+            reason: format!(
+                "it has {width} outputs, and a number is one. Models of numbers are not trained here: train it elsewhere, and import \
+                 its parameters (docs/operate/models.md)"
+            ),
+        }),
+    }
+}
+
 impl Kind for GeneralizedLinearKind {
     fn name(&self) -> &'static str {
         GENERALIZED_LINEAR
@@ -47,28 +63,41 @@ impl Kind for GeneralizedLinearKind {
         true
     }
 
-    fn start(&self, _: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
-        let reason = "models of numbers are not trained here; train it elsewhere, and import its \
-                      parameters (docs/operate/models.md)";
-        Err(SpecError::Settings { kind: GENERALIZED_LINEAR.to_owned(), reason: reason.to_owned() })
+    fn tells_records_apart(&self) -> bool {
+        true
+    }
+
+    /// Creates a model that is 0. No training asks for it: trainings are of labels of classes.
+    fn start(&self, origin: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
+        check_width(&origin.spec)?;
+        Ok(LinearSubModel::start(origin))
     }
 
     fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
-        match parameters.spec.width() {
-            1 => LinearSubModel::restore(parameters),
-            width => Err(SpecError::Parameters {
-                kind: GENERALIZED_LINEAR.to_owned(),
-                reason: format!("it has {width} outputs, a number is one"),
-            }),
-        }
+        check_width(&parameters.spec)?;
+        LinearSubModel::restore(parameters)
+    }
+
+    /// Returns the blocks of an `nn.Linear`: `weight`, `bias`.
+    fn to_pytorch(&self, parameters: &Parameters) -> Vec<Block> {
+        to_linear(parameters)
+    }
+
+    fn adopt_pytorch(&self, exchanged: ExternalParameters) -> Result<Parameters, String> {
+        adopt_linear(exchanged, GENERALIZED_LINEAR)
     }
 
     fn reorder(&self, parameters: &Parameters, order: &[usize]) -> Option<Parameters> {
         Some(parameters.with_rows_of_first(order))
     }
 
-    /// Returns infinity: there is no training, of which alone it is asked.
-    fn largest_output(&self, _: &TrainingConfig, _: &SubModelSpec, _: u32, _: u64) -> f64 {
-        f64::INFINITY
+    fn largest_output(
+        &self,
+        config: &TrainingConfig,
+        _: &SubModelSpec,
+        features: u32,
+        updates: u64,
+    ) -> f64 {
+        largest_linear_output(config, features, updates)
     }
 }

@@ -88,6 +88,16 @@ fn check_settings(kind: &str, settings: &Settings) -> Result<(), SpecError> {
     found.check(settings).map_err(|reason| SpecError::Settings { kind: kind.to_owned(), reason })
 }
 
+impl SubModelSpec {
+    /// Returns the link that the sub-model states: softmax for all kinds but models of numbers.
+    ///
+    /// # Errors
+    /// [`SpecError::Settings`] for settings that the kind does not take.
+    pub fn link(&self) -> Result<Link, SpecError> {
+        generalized_linear::link_of(self)
+    }
+}
+
 impl ModelSpec {
     /// Returns the link of the model: the one that all its sub-models state.
     ///
@@ -95,9 +105,9 @@ impl ModelSpec {
     /// [`SpecError::Links`] if they state different ones, [`SpecError::Settings`] for settings that
     /// a kind does not take.
     pub fn link(&self) -> Result<Link, SpecError> {
-        let link = generalized_linear::link_of(self.active())?;
+        let link = self.active().link()?;
         for (at, passive) in self.passive().iter().zip(1..).map(|(spec, at)| (at, spec)) {
-            let theirs = generalized_linear::link_of(passive)?;
+            let theirs = passive.link()?;
             if theirs != link {
                 return Err(SpecError::Links { active: link, passive: theirs, at });
             }

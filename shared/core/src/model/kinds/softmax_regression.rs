@@ -40,9 +40,7 @@ impl Kind for SoftmaxRegressionKind {
     }
 
     fn start(&self, origin: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
-        let SubModelOrigin { spec, features, active, .. } = origin;
-        let parameters = LinearParameters::zeros(spec.width() as usize, *features, *active);
-        Ok(Box::new(LinearSubModel { spec: spec.clone(), parameters, batch: None }))
+        Ok(LinearSubModel::start(origin))
     }
 
     fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
@@ -57,48 +55,17 @@ impl Kind for SoftmaxRegressionKind {
 
     /// Returns the blocks of an `nn.Linear`: `weight`, `bias`.
     fn to_pytorch(&self, parameters: &Parameters) -> Vec<Block> {
-        let mut blocks = parameters.blocks.iter();
-        let Some(weights) = blocks.next() else { return Vec::new() };
-        let mut linear = pytorch::linear("", weights, blocks.next());
-        linear
-            .iter_mut()
-            .for_each(|block| block.name = block.name.trim_start_matches('.').to_owned());
-        linear
+        to_linear(parameters)
     }
 
     fn adopt_pytorch(&self, exchanged: ExternalParameters) -> Result<Parameters, String> {
-        let ExternalParameters { settings, features, blocks, layers } = exchanged;
-        let layers = pytorch::dense_layers(blocks, layers.as_deref())?;
-        pytorch::check_inputs(&layers, features)?;
-        let [Dense { inputs, outputs, weights, bias }] =
-            <[Dense; 1]>::try_from(layers).map_err(|layers| {
-                format!(
-                    "it has {} layers, a softmax regression one; set `kind` to mlp",
-                    layers.len()
-                )
-            })?;
-        let mut blocks = vec![Block {
-            name: "weights".to_owned(),
-            shape: vec![inputs, outputs],
-            values: weights,
-        }];
-        blocks.extend(bias.map(|values| Block {
-            name: "bias".to_owned(),
-            shape: vec![outputs],
-            values,
-        }));
-        let width = u32::try_from(outputs).unwrap_or(u32::MAX);
-        let spec =
-            SubModelSpec::new(SOFTMAX_REGRESSION, width, settings).map_err(|e| e.to_string())?;
-        Ok(Parameters { spec, features, blocks })
+        adopt_linear(exchanged, SOFTMAX_REGRESSION)
     }
 
     fn reorder(&self, parameters: &Parameters, order: &[usize]) -> Option<Parameters> {
         Some(parameters.with_rows_of_first(order))
     }
 
-    /// Uses that parameters start at 0, each weight and the bias move by at most [`ADAM_REACH`]
-    /// step sizes in an update, and features lie in [0, 1].
     fn largest_output(
         &self,
         config: &TrainingConfig,
@@ -106,7 +73,7 @@ impl Kind for SoftmaxRegressionKind {
         features: u32,
         updates: u64,
     ) -> f64 {
-        ADAM_REACH * config.values().learning_rate * (f64::from(features) + 1.0) * updates as f64
+        largest_linear_output(config, features, updates)
     }
 }
 
@@ -119,7 +86,56 @@ pub(super) struct LinearSubModel {
     batch: Option<DMatrix<f64>>,
 }
 
+/// Converts an `nn.Linear` to parameters of a linear kind.
+pub(super) fn adopt_linear(
+    exchanged: ExternalParameters,
+    kind: &str,
+) -> Result<Parameters, String> {
+    let ExternalParameters { settings, features, blocks, layers } = exchanged;
+    let layers = pytorch::dense_layers(blocks, layers.as_deref())?;
+    pytorch::check_inputs(&layers, features)?;
+    let [Dense { inputs, outputs, weights, bias }] =
+        <[Dense; 1]>::try_from(layers).map_err(|layers| {
+            format!(
+                "it has {} layers, and a model of kind `{kind}` one; set `kind` to mlp",
+                layers.len()
+            )
+        })?;
+    let mut blocks =
+        vec![Block { name: "weights".to_owned(), shape: vec![inputs, outputs], values: weights }];
+    blocks.extend(bias.map(|values| Block {
+        name: "bias".to_owned(),
+        shape: vec![outputs],
+        values,
+    }));
+    let width = u32::try_from(outputs).unwrap_or(u32::MAX);
+    let spec = SubModelSpec::new(kind, width, settings).map_err(|e| e.to_string())?;
+    Ok(Parameters { spec, features, blocks })
+}
+
+/// Returns the blocks of an `nn.Linear`: `weight`, `bias`.
+pub(super) fn to_linear(parameters: &Parameters) -> Vec<Block> {
+    let mut blocks = parameters.blocks.iter();
+    let Some(weights) = blocks.next() else { return Vec::new() };
+    let mut linear = pytorch::linear("", weights, blocks.next());
+    linear.iter_mut().for_each(|block| block.name = block.name.trim_start_matches('.').to_owned());
+    linear
+}
+
+/// Returns the largest magnitude of an output. Parameters start at 0, each weight and the bias move
+/// by at most [`ADAM_REACH`] step sizes in an update, and features lie in [0, 1].
+pub(super) fn largest_linear_output(config: &TrainingConfig, features: u32, updates: u64) -> f64 {
+    ADAM_REACH * config.values().learning_rate * (f64::from(features) + 1.0) * updates as f64
+}
+
 impl LinearSubModel {
+    /// Creates the sub-model before its training.
+    pub(super) fn start(origin: &SubModelOrigin) -> Box<dyn SubModel> {
+        let SubModelOrigin { spec, features, active, .. } = origin;
+        let parameters = LinearParameters::zeros(spec.width() as usize, *features, *active);
+        Box::new(Self { spec: spec.clone(), parameters, batch: None })
+    }
+
     /// Creates the sub-model from its stored parameters.
     pub(super) fn restore(parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
         let Parameters { spec, features, blocks } = parameters;
