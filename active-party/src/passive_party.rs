@@ -27,7 +27,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// Returns the weights of a number's predictor as those of two logits, the first of which is 0.
-    pub(crate) fn as_difference(self) -> Self {
+    pub(crate) fn into_difference(self) -> Self {
         match self {
             Self::Linear(part) => Self::Linear(ReleasedParameters {
                 weights: as_difference(&part.weights),
