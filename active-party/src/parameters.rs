@@ -67,7 +67,8 @@ impl ModelKnowledge {
                 }
                 _ => None,
             };
-            let part = part.map(|part| if link.is_numeric() { part.into_difference() } else { part });
+            let part =
+                part.map(|part| if link.is_numeric() { part.into_difference() } else { part });
             // If one party releases none, the model is a black box, whatever the others release.
             let hidden = part.is_none();
             parts.push((name, *features, part));

@@ -224,7 +224,7 @@ pub(crate) fn unknown() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Undefended;
+    use crate::policy::UndefendedOutputs;
     use nalgebra::DMatrix;
     use vfl_core::types::{ConfidenceScores, ReleasedScores};
     use vfl_defense::Policy;
@@ -310,7 +310,7 @@ mod tests {
 
     /// Returns scores of n records of two classes, and a release that swaps the classes of the
     /// first `wrong`.
-    fn batch(n: usize, wrong: usize) -> (Undefended, ReleasedScores) {
+    fn batch(n: usize, wrong: usize) -> (UndefendedOutputs, ReleasedScores) {
         let scores = DMatrix::from_fn(2, n, |class, _| if class == 0 { 0.75 } else { 0.25 });
         let released =
             DMatrix::from_fn(
@@ -319,7 +319,7 @@ mod tests {
                 |class, at| if (class == 0) == (at < wrong) { 0.25 } else { 0.75 },
             );
         let scores = ConfidenceScores::new(scores).unwrap();
-        (Undefended::Scores(scores), ReleasedScores::Numbers(released))
+        (UndefendedOutputs::Scores(scores), ReleasedScores::Numbers(released))
     }
 
     fn session(audits: &Audits, ids: &RecordIds) -> (String, Arc<Session>) {

@@ -28,7 +28,7 @@ use crate::catalogue::Catalogue;
 use crate::client::PassiveParty;
 use crate::config::{ServingPolicy, TopGrant, TopRelease};
 use crate::meter::Meter;
-use crate::policy::{Defended, Policies, ReadyPolicy};
+use crate::policy::{DefenseOutcome, Policies, ReadyPolicy};
 use crate::registry::PublishedModel;
 use crate::sessions::{SessionHandle, Sessions, replaced};
 use crate::share::{ShareKey, share_hashes};
@@ -407,7 +407,7 @@ async fn release(
     let (asked, measured) = (ids.clone(), session.is_some());
     let work = move || -> Result<_, Refusal> {
         if measured {
-            let Defended { undefended, released } = policy.release(logits, &asked)?;
+            let DefenseOutcome { undefended, released } = policy.release(logits, &asked)?;
             return Ok((Some(undefended), released));
         }
         Ok((None, policy.release_alone(logits, &asked)?))

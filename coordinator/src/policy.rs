@@ -49,16 +49,16 @@ enum ReadyPipeline {
     Numbers(NumberPipeline),
 }
 
-/// What a policy is applied to, which stays at the coordinator.
+/// The outputs that a policy is applied to, which stay at the coordinator.
 #[derive(Debug, Clone)]
-pub enum Undefended {
+pub enum UndefendedOutputs {
     /// Scores of classes.
     Scores(ConfidenceScores),
     /// Numbers, 1 × n.
     Numbers(DMatrix<f64>),
 }
 
-impl Undefended {
+impl UndefendedOutputs {
     /// Measures the cost of a release in place of it.
     ///
     /// # Errors
@@ -82,11 +82,11 @@ impl Undefended {
     }
 }
 
-/// A release beside what it stands for.
+/// A release beside the outputs that it stands for.
 #[derive(Debug)]
-pub struct Defended {
-    /// What the policy was applied to.
-    pub undefended: Undefended,
+pub struct DefenseOutcome {
+    /// The outputs before the policy.
+    pub undefended: UndefendedOutputs,
     /// The release, which leaves.
     pub released: ReleasedScores,
 }
@@ -154,18 +154,17 @@ impl ReadyPolicy {
     ///
     /// # Errors
     /// INTERNAL where a defense does not apply to these records.
-    pub fn release(&self, logits: Logits, ids: &RecordIds) -> Result<Defended, Refusal> {
+    pub fn release(&self, logits: Logits, ids: &RecordIds) -> Result<DefenseOutcome, Refusal> {
         let noise = self.noise(ids);
         let defended = match &self.pipeline {
             ReadyPipeline::Scores(pipeline) => {
                 pipeline.release(logits, noise).map(|PipelineOutput { scores, released }| {
-                    Defended { undefended: Undefended::Scores(scores), released }
+                    DefenseOutcome { undefended: UndefendedOutputs::Scores(scores), released }
                 })
             }
             ReadyPipeline::Numbers(pipeline) => {
-                pipeline.release(logits, noise).map(|NumberOutput { numbers, released }| Defended {
-                    undefended: Undefended::Numbers(numbers),
-                    released,
+                pipeline.release(logits, noise).map(|NumberOutput { numbers, released }| {
+                    DefenseOutcome { undefended: UndefendedOutputs::Numbers(numbers), released }
                 })
             }
         };

@@ -70,6 +70,10 @@ impl PublishedModel {
         let top = top.map(|top| Parameters::of(top.model(), top.model().snapshot()));
         let head = heads::restore(&spec, manifest.class_names.len() as u32, top.as_ref())?;
         let link = spec.link()?;
+        if link.is_numeric() != (manifest.class_names.len() == 1) {
+            let reason = format!("{} outputs are named", manifest.class_names.len());
+            return Err(SpecError::Parameters { kind: spec.active().kind().to_owned(), reason });
+        }
         let training_ids = std::mem::take(&mut manifest.training_ids)
             .into_iter()
             .map(String::into_boxed_str)

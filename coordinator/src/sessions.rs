@@ -17,7 +17,7 @@ use vfl_state::state_file::{StateFile, StateFileError};
 use crate::audit::{Audits, MAX_BOUND, Session, full, new_name, summary, too_many, unknown};
 use crate::config::AuditPolicy;
 use crate::ledger::LedgerError;
-use crate::policy::{Policies, Purpose, ReadyPolicy, Undefended};
+use crate::policy::{Policies, Purpose, ReadyPolicy, UndefendedOutputs};
 use crate::registry::PublishedModel;
 use crate::replicas::{
     EndedSession, OpenOutcome, Replicas, SessionLimits, SpendOutcome, StoredSession,
@@ -312,7 +312,7 @@ impl SessionHandle {
     pub async fn measure(
         &self,
         ids: &RecordIds,
-        undefended: &Undefended,
+        undefended: &UndefendedOutputs,
         released: &ReleasedScores,
     ) -> Result<(), Refusal> {
         let Some((replicas, name)) = &self.shared else {

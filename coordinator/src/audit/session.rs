@@ -14,7 +14,7 @@ use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::disjoint_sets::DisjointSets;
 
 use super::summary;
-use crate::policy::{ReadyPolicy, Undefended};
+use crate::policy::{ReadyPolicy, UndefendedOutputs};
 use crate::share::ShareHash;
 
 /// The hash of the first logit share of each record, over all sessions about one set of passive
@@ -92,7 +92,7 @@ impl Session {
     /// Returns the cost of releasing the rows `first`; `None` if it cannot be measured.
     pub(crate) fn cost_of(
         first: &[usize],
-        undefended: &Undefended,
+        undefended: &UndefendedOutputs,
         released: &ReleasedScores,
     ) -> Option<UtilityTotals> {
         let cost = if first.len() == released.records() {
@@ -157,7 +157,12 @@ impl Session {
     }
 
     /// Adds the cost of releasing the records `ids`.
-    pub fn measure(&self, ids: &RecordIds, undefended: &Undefended, released: &ReleasedScores) {
+    pub fn measure(
+        &self,
+        ids: &RecordIds,
+        undefended: &UndefendedOutputs,
+        released: &ReleasedScores,
+    ) {
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         measured.rows += ids.len() as u64;
         let first: Vec<usize> = ids

@@ -408,7 +408,7 @@ fn columns(wire: &pb::Matrix, records: usize) {
     same(&encode_columns(&Estimates::new(columns.clone())));
     let entries = Some(columns.nrows());
     let Ok(share) = vfl_protocol::read_share("matrix", Some(wire), records, entries) else {
-        assert!(columns.nrows() < 2, "a matrix of two rows or more is a logit share");
+        assert!(columns.nrows() < 1, "a matrix of a row or more is a logit share");
         return;
     };
     same(&share.clone().into());
@@ -417,7 +417,7 @@ fn columns(wire: &pb::Matrix, records: usize) {
         vfl_protocol::read_logits("matrix", Some(wire), records, entries.map(|k| k + 1)).is_err()
     );
     // The sum may overflow, the link function of what did not is a score.
-    if let Ok(logits) = Logits::sum(share.clone(), [share]) {
+    if let Some(logits) = Logits::sum(share.clone(), [share]).ok().filter(|z| z.classes() > 1) {
         let scores = ConfidenceScores::softmax(logits).into_matrix();
         ConfidenceScores::new(scores).unwrap_or_else(|e| panic!("softmax gave no scores: {e}"));
     }

@@ -5,6 +5,7 @@ use vfl_core::types::ReleasedScores;
 
 use super::definition::{Definition, OwnBound};
 use super::{Contract, Defense, DefenseError, MAX_SCALE, Noise, Output, checked};
+use crate::DefenseConfig;
 use crate::policy::{Facts, Parameter, ParameterKind, ReleaseKind};
 
 const NAME: &str = "bins";
@@ -18,6 +19,10 @@ pub(super) const FACTS: Facts = Facts {
         Parameter::required("upper", ParameterKind::Number, "above `lower`", 1.0),
         Parameter::required("count", ParameterKind::Whole, "1 to 1000000", 10.0),
     ],
+    examples: |outputs| match outputs {
+        1 => vec![DefenseConfig::Bins { lower: 0.0, upper: 1.0, count: 10 }],
+        _ => Vec::new(),
+    },
     ..Facts::PLAIN
 };
 

