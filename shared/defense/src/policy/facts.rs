@@ -10,7 +10,8 @@ pub struct Facts {
     /// The parameters, in the order of the help.
     pub parameters: &'static [Parameter],
     /// Sensible settings for a model of this many classes (at least 2; 1 stands for a number), with
-    /// parameters of the papers if they name some. The demo audits them all; tests and fuzz seeds are made of them.
+    /// parameters of the papers if they name some. The demo audits them all; tests and fuzz seeds
+    /// are made of them.
     pub examples: fn(classes: usize) -> Vec<DefenseConfig>,
     /// The setting for a number of classes that reveals the most and yet at most this many bits of
     /// a record; `None` if there is none, or no bound. Never called with NaN.
