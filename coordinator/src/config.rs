@@ -166,14 +166,19 @@ impl ServingPolicy {
         let Some((key, section, most)) = beyond else { return Ok(()) };
         let fits = DefenseConfig::all_within_bits(classes, most);
         let fits = match fits.as_slice() {
+            [] if classes == 1 => format!(
+                "`bins` with a `count` of at most {} does",
+                most.exp2().clamp(1.0, 1e6).floor()
+            ),
             [] => "no defense does; raise it".to_owned(),
             some => format!(
                 "these do: {}",
                 some.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
             ),
         };
+        let of = if classes == 1 { "a number".to_owned() } else { format!("{classes} classes") };
         Err(format!(
-            "[defense] `{policy}` does not keep to `{key} = {most}` in {section} for {classes} classes: {told}; {fits}"
+            "[defense] `{policy}` does not keep to `{key} = {most}` in {section} for {of}: {told}; {fits}"
         ))
     }
 }
@@ -479,10 +484,11 @@ pub fn policy_in_bits(policy: &Policy, classes: &[usize]) -> String {
     let told: Vec<String> = classes
         .iter()
         .filter_map(|k| {
-            policy.leakage(*k).bits().map(|bits| format!("{bits:.2} bits for {k} classes"))
+            let of = if *k == 1 { "a number".to_owned() } else { format!("{k} classes") };
+            policy.leakage(*k).bits().map(|bits| format!("{bits:.2} bits for {of}"))
         })
         .collect();
-    match (told.is_empty(), policy.leakage(2)) {
+    match (told.is_empty(), policy.leakage(classes.first().copied().unwrap_or(2))) {
         (true, told) => format!("warning: [defense] `{policy}`: {told}"),
         (false, _) => format!(
             "[defense] `{policy}` tells at most {} of a record; {BOUND_ASSUMES}",

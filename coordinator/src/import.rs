@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use vfl_core::model::{Combiner, ModelSpec, SpecError, SubModelSpec, heads};
+use vfl_core::model::{Combiner, Link, ModelSpec, SpecError, SubModelSpec, heads};
 use vfl_core::types::{RecordIds, RecordIdsBuilder};
 use vfl_defense::Policy;
 use vfl_protocol::training::messages::{Binding, PublishCommand, PublishReply, PublishStart};
@@ -256,7 +256,8 @@ async fn receive_job(active: &mut ActiveStream) -> Result<Job, Refusal> {
     let PublishReply::Start(start) = active.receive().await? else {
         return Err(active.unexpected("start"));
     };
-    check_class_names(&start.class_names, 1)?;
+    let link = start.sub_model.as_ref().map_or(Ok(Link::Softmax), SubModelSpec::link)?;
+    check_class_names(&start.class_names, if link.is_numeric() { 1 } else { 2 })?;
     check_share(&start.digest, start.features)?;
     if start.training_id_count > MAX_RECORDS {
         return Err(

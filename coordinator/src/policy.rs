@@ -290,6 +290,12 @@ impl Policies {
             .manifest
             .model()
             .is_ok_and(|spec| spec.is_softmax_regression(model.classes() as u32));
+        if model.link.is_numeric() && exact && passive == 1 {
+            tracing::warn!(
+                "warning: exact numbers and one passive feature: differences of the numbers alone give back a feature that is a whole \
+                 number, without any parameter or known record (docs/lattice.md)"
+            );
+        }
         if linear && exact && (passive as usize) < model.classes() {
             tracing::warn!(
                 "warning: exact scores of {} classes and {passive} passive features: differences of the scores alone give back features that \

@@ -120,6 +120,10 @@ impl Reconstructor {
                 }
             }
         }
+        if model.link().is_numeric() {
+            // A number's predictor is the difference of two logits, the first of which is 0.
+            found.shares = found.shares.insert_row(0, 0.0);
+        }
         Ok(Some(Ok(found)))
     }
 }

@@ -4,6 +4,25 @@ use super::*;
 
 /// The refusal of a policy names the limit of bits and settings that keep to it, and `check`
 /// says how many bits are told.
+/// A number is no score of one class: `bins` alone bounds it, and the limits say so.
+#[test]
+fn a_number_has_bits_behind_bins_alone() {
+    let policy = |text: &str| text.parse::<Policy>().unwrap();
+    let said = policy_in_bits(&policy("rounding (decimals = 2)"), &[1]);
+    assert!(said.starts_with("warning") && said.contains("no finite bound"), "{said}");
+    let bins = policy("bins (lower = 0.0, upper = 10.0, count = 16)");
+    let said = policy_in_bits(&bins, &[1]);
+    assert!(said.contains("4.00 bits for a number"), "{said}");
+    let serving = ServingPolicy { max_bits: Some(3.5), ..ServingPolicy::default() };
+    for told in [&bins, &policy("rounding (decimals = 0)")] {
+        let refused = serving.check_bits(told, 1).unwrap_err();
+        assert!(refused.contains("`bins` with a `count` of at most 11"), "{refused}");
+        assert!(refused.contains("for a number"), "{refused}");
+    }
+    let fits = policy("bins (lower = 0.0, upper = 10.0, count = 11)");
+    assert_eq!(serving.check_bits(&fits, 1), Ok(()));
+}
+
 #[test]
 fn a_limit_of_bits_refuses_policies_beyond_it() {
     let check = |most: f64, text: &str, classes| {

@@ -272,10 +272,14 @@ impl DeploymentFolder<'_> {
     fn audit(&self) -> anyhow::Result<String> {
         let policy = serde_json::to_string(&self.policy.to_string())?;
         let (coordinator, active) = (self.address(COORDINATOR), self.address(ACTIVE));
+        let attacks = match self.dataset.is_of_numbers() {
+            true => "\"half\", \"kernel_ridge\", \"shadow_model (base = lattice)\"",
+            false => "\"half\", \"gradient_inversion\", \"agnostic\"",
+        };
         Ok(format!(
             "# An audit of the deployment: cloison audit --config audit.toml --out out\n\
              ids = \"data/test.ids\"\nseed = 7\n\
-             attacks = [\"half\", \"gradient_inversion\", \"agnostic\"]\npolicies = [{policy}]\n\n{}\
+             attacks = [{attacks}]\npolicies = [{policy}]\n\n{}\
              [coordinator]\nname = \"{COORDINATOR}\"\naddress = \"{coordinator}\"\n\n\
              [active_party]\nname = \"{ACTIVE}\"\naddress = \"{active}\"\n\n{}",
             tls(AUDITOR),

@@ -9,7 +9,7 @@ use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{ParameterFile, SOFTMAX_REGRESSION, TrainingConfig};
 use vfl_core::types::RecordIds;
 use vfl_datasets::Dataset;
-use vfl_defense::{DefenseConfig, Policy};
+use vfl_defense::{Bins, DefenseConfig, Policy};
 use vfl_studies::DataSpec;
 use vfl_testbed::deployment::WholeModel;
 use vfl_transform::TransformConfig;
@@ -115,7 +115,9 @@ pub fn default_number_policies(model: &ParameterFile, dataset: &Dataset) -> Vec<
         // Twelve digits remove the error of multiplying by a power of ten.
         let rounded = |v: f64| format!("{:.11e}", v * digit).parse().unwrap_or(v * digit);
         let (lower, upper) = (rounded((lower / digit).floor()), rounded((upper / digit).ceil()));
-        policies.push(Policy::of(DefenseConfig::Bins { lower, upper, count: 10 }));
+        if Bins::new(lower, upper, 10).is_ok() {
+            policies.push(Policy::of(DefenseConfig::Bins { lower, upper, count: 10 }));
+        }
     }
     policies
 }

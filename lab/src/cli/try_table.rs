@@ -214,6 +214,9 @@ impl TryArgs {
     /// reveals the least: no search for a defense of numbers is made.
     fn number_policy(&self, policies: &[Policy]) -> Policy {
         let policy = if self.policies.is_empty() { policies.last() } else { policies.first() };
+        if policy.is_none_or(Policy::is_none) {
+            say("the deployment releases numbers as they are: name another policy with --policy");
+        }
         if !self.no_recommend {
             say("no defense is searched for: the search is for models of classes");
         }

@@ -1,6 +1,6 @@
 use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
 use vfl_core::data::table::FeatureTable;
-use vfl_core::model::LinearParameters;
+use vfl_core::model::{LinearParameters, Link, ParameterFile};
 use vfl_core::types::{FeatureBlock, RecordIds};
 use vfl_protocol::RefusalKind;
 use vfl_state::ShareStore;
@@ -40,8 +40,14 @@ fn party(models: &[(&str, DMatrix<f64>)]) -> Party {
     let table = FeatureTable::new(FeatureSchema::new(specs, None).unwrap(), ids, x, None).unwrap();
     let store = ShareStore::open(dir.path()).unwrap();
     for (version, weights) in models {
-        let digest =
-            store.put(&LinearParameters::new(weights.clone(), None).unwrap(), &names).unwrap();
+        let digest = match weights.nrows() {
+            1 => {
+                let (label, weights) = (vec!["price".to_owned()], weights.clone());
+                let part = ParameterFile::of_link(Link::Log, label, names.clone(), weights, None);
+                store.put(part.unwrap().stored().unwrap(), &names).unwrap()
+            }
+            _ => store.put(&LinearParameters::new(weights.clone(), None).unwrap(), &names).unwrap(),
+        };
         store.bind(&ModelVersion::new(*version).unwrap(), &digest).unwrap();
     }
     let logits = Arc::new(LogitServer::new(Arc::new(table), store));
@@ -151,4 +157,33 @@ async fn nothing_is_made_without_the_lock_on_the_directory() {
     let refused = party.shown("m-1", &TransformConfig::Negate {}).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Unavailable);
     assert_eq!(party.files(), 0);
+}
+
+/// Of a model of a number one row is released: −w of −x, and w of 1 − x with the shift that goes with it.
+#[tokio::test]
+async fn one_row_of_weights_is_rewritten_as_the_difference_of_two() {
+    let w = DMatrix::from_row_slice(1, 3, &[0.25, -0.5, 2.0]);
+    let all = TransformConfig::Complement {};
+    let cases = [
+        ("m-1", TransformConfig::Negate {}, -&w, 0.0),
+        ("m-2", all, -&w, w.sum()),
+        ("m-3", TransformConfig::None {}, w.clone(), 0.0),
+    ];
+    let party =
+        party(&cases.each_ref().map(|(version, ..)| (*version, &w * version_scale(version))));
+    for (version, transform, weights, shift) in &cases {
+        let scale = version_scale(version);
+        let release = party.shown(version, transform).await.unwrap();
+        match &release.weights {
+            Some(released) => assert!((released - weights * scale).amax() < 1e-12, "{version}"),
+            None => assert_eq!(*transform, TransformConfig::None {}),
+        }
+        assert_eq!(release.bias_shift.len(), 1);
+        assert!((release.bias_shift[0] - shift * scale).abs() < 1e-12, "{version}");
+    }
+}
+
+/// Each version has weights of its own: one share is released under one transform.
+fn version_scale(version: &str) -> f64 {
+    version.trim_start_matches("m-").parse().unwrap()
 }

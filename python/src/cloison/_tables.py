@@ -19,7 +19,7 @@ from .report import Report, load_report
 
 # The thresholds are not met; everything was written.
 _NOT_MET: Final = 3
-# What folded weights give and what scikit-learn gives differ by rounding alone, relative to numbers above 1.
+# What folded weights give and what scikit-learn gives differ by rounding alone.
 _AGREE: Final = 1e-9
 
 
@@ -83,7 +83,9 @@ def audit_model(
     taken = list(getattr(estimator, "feature_names_in_", held.columns))
     method = estimator.predict if number else estimator.predict_proba
     expected = np.asarray(method(frame[taken])).reshape(len(frame), -1)
-    off = float((np.abs(model.scores(np.arange(len(held))) - expected) / np.maximum(np.abs(expected), 1)).max())
+    # Scores of classes to 1e-9, numbers to that of the largest.
+    size = float(np.abs(expected).max()) if number else 1.0
+    off = float(np.abs(model.scores(np.arange(len(held))) - expected).max()) / (size or 1.0)
     if not off <= _AGREE:
         raise FrameError(
             f"the folded weights give another answer than {method.__name__}: the largest difference is {off:.1e}"

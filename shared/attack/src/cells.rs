@@ -1,7 +1,7 @@
 //! The set of features that a release allows for each record.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_numerics::Polytope;
+use vfl_numerics::{ConfinedGaussian, Polytope};
 
 /// The bound `lower` ≤ z_i − z_j ≤ `upper`, in nats. An end may be infinite.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,6 +62,8 @@ pub struct Cell {
     pub(crate) likely: Vec<(f64, f64)>,
     /// The ratio of differences of logits to those of these logarithms.
     pub(crate) stretch: f64,
+    /// The difference z_1 − z_0 with the standard deviation of its normal noise, for a number.
+    pub(crate) observed: Option<(f64, f64)>,
 }
 
 impl Cell {
@@ -110,6 +112,16 @@ impl Cells {
     #[must_use]
     pub fn records(&self) -> usize {
         self.cells.len()
+    }
+
+    /// Adds what is observed of one record, if it carries normal noise, to a Gaussian of its
+    /// features. Returns true if there is such an observation.
+    pub(crate) fn observe(&self, record: usize, prior: &mut ConfinedGaussian) -> bool {
+        let Some((value, deviation)) = self.cells[record].observed else { return false };
+        let row: Vec<f64> = self.weights.column_iter().map(|w| w[1] - w[0]).collect();
+        let known = self.known[(1, record)] - self.known[(0, record)];
+        prior.observe(&row, value - known, deviation);
+        true
     }
 
     /// Returns the polytope of one record's features, in which the truth lies. If the length of the

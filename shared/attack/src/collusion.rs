@@ -71,7 +71,8 @@ impl Attack for Collusion {
             });
         let y = FeatureBlock::new(y)?;
         let reduced =
-            KnownModel::white_box(known, model.bias().clone(), w_pas.select_columns(&others))?;
+            KnownModel::white_box(known, model.bias().clone(), w_pas.select_columns(&others))?
+                .with_link(model.link());
         let helping: Vec<usize> = (0..features.len()).filter(|&i| features[i]).collect();
         let mut side = view.side_information();
         let prior = match side.prior {

@@ -55,7 +55,8 @@ fn supplied(needs: &Needs, view: &AdversaryView<'_>) -> Result<(), AttackError> 
             "moments of the passive features (`prior` in a case)",
         ),
     ];
-    if view.model().link().is_numeric() && needs.release.wanted() && !needs.numbers {
+    let reads = needs.release.wanted() || needs.chosen_shares.wanted();
+    if view.model().link().is_numeric() && reads && !needs.numbers {
         return Err(AttackError::Numbers);
     }
     match missing.into_iter().find(|(missing, _)| *missing) {

@@ -102,7 +102,7 @@ impl ShadowEstimate {
     /// [`ShadowFit::LeastSquares`] gives Ŵ = L X⁺, where column i of L (k × n) is ln c_i − W_act
     /// y_i − b less its mean over the classes, and X (d × n) the auxiliary features: the least ‖W X
     /// − L‖, and of several W that of least norm, so that J Ŵ = B' X⁺ with B' the right sides b' of
-    /// the records. With the bias unknown, X gets a row of ones.
+    /// the records. With the bias unknown, X gets a row of ones. Of a number every fit is this one.
     ///
     /// # Errors
     /// [`AttackError::View`] if records and model differ in classes or features;
@@ -121,7 +121,7 @@ impl ShadowEstimate {
             auxiliary.features(),
         )?;
         let view = AdversaryView::of_auxiliary(model, auxiliary)?;
-        let (scores, known) = (view.scores()?, view.known_logits());
+        let known = view.known_logits();
         if let Some(at) = known.iter().position(|v| !v.is_finite()) {
             let record = at / known.nrows();
             return Err(ShapeError::NotFinite {
@@ -137,13 +137,17 @@ impl ShadowEstimate {
         };
         let inverse = PseudoInverse::new(&x)?;
         let (mut weights, descent) = match fit {
+            // Of a number the right sides are b' themselves, and nothing is left to descend on.
+            _ if model.link().is_numeric() => {
+                (view.b_prime()?.clone().insert_row(0, 0.0) * &inverse.matrix, None)
+            }
             ShadowFit::LeastSquares => {
-                let mut residual = scores.map(f64::ln) - &known;
+                let mut residual = view.scores()?.map(f64::ln) - &known;
                 center(&mut residual);
                 (residual * &inverse.matrix, None)
             }
             ShadowFit::Gradient(until) => {
-                let (weights, end) = descend(scores, &known, &x, &inverse.matrix, until);
+                let (weights, end) = descend(view.scores()?, &known, &x, &inverse.matrix, until);
                 (weights, Some(end))
             }
         };
@@ -171,11 +175,10 @@ impl ShadowEstimate {
     /// [`AttackError::View`] if it is about a model of another shape.
     pub fn shadow_of(&self, model: &KnownModel) -> Result<KnownModel, AttackError> {
         same("estimated bias", "classes", model.classes(), self.bias_shift.len())?;
-        KnownModel::white_box(
-            model.active_weights().clone(),
-            model.bias() + &self.bias_shift,
-            self.w_pas.clone(),
-        )
+        let bias = model.bias() + &self.bias_shift;
+        let shadow =
+            KnownModel::white_box(model.active_weights().clone(), bias, self.w_pas.clone())?;
+        Ok(shadow.with_link(model.link()))
     }
 }
 

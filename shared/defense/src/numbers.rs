@@ -98,20 +98,18 @@ impl NumberPipeline {
         self.defenses.iter().all(|defense| defense.passes_through())
     }
 
-    /// Applies the policy to linear predictors, 1 × n.
+    /// Applies the policy to linear predictors, 1 × n. A number beyond the largest double, as e^η
+    /// is above η = 709, counts as the largest: a refusal would be one more answer, and one record
+    /// would keep all others of its request from theirs.
     ///
     /// # Errors
-    /// [`DefenseError::Needs`] for a number that is not finite: e^η overflows above η = 709.
+    /// [`DefenseError`] where a defense does not apply to these records.
     pub fn release(
         &self,
         predictors: Logits,
         noise: Noise<'_>,
     ) -> Result<NumberOutput, DefenseError> {
-        let numbers = predictors.into_matrix().map(|eta| self.link.number(eta));
-        if let Some(record) = numbers.iter().position(|v| !v.is_finite()) {
-            let what = format!("numbers that stay finite; that of record {record} overflows");
-            return Err(DefenseError::Needs { defense: "policy", what });
-        }
+        let numbers = predictors.into_matrix().map(|eta| self.link.number(eta).min(f64::MAX));
         let mut released = numbers.clone();
         for (stage, defense) in self.defenses.iter().enumerate() {
             if defense.passes_through() {
@@ -211,8 +209,12 @@ mod tests {
                 }
             }
         }
-        let overflow = released("none", Link::Log, &[1.0, 800.0]).unwrap_err();
-        assert!(overflow.to_string().contains("record 1"), "{overflow}");
+        // No record keeps another from its answer, and bins have no further one.
+        assert_eq!(numbers("none", Link::Log, &[0.0, 800.0]), [1.0, f64::MAX]);
+        let binned = "bins (lower = 0.0, upper = 10.0, count = 2)";
+        assert_eq!(numbers(binned, Link::Log, &[0.0, 800.0]), [2.5, 7.5]);
+        let noisy = numbers("gaussian_noise (sigma = 3.0)", Link::Log, &[800.0]);
+        assert_eq!(noisy, [f64::MAX]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub struct Cost {
     pub total_variation: Option<f64>,
     /// Share of records whose arg max is that of the undefended scores.
     pub arg_max_kept: Option<f64>,
-    /// The mean absolute change of a number, in its own units; `None` for scores of classes.
+    /// The mean relative change of a number, in [0, 1]; `None` for scores of classes.
     pub mean_change: Option<f64>,
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Adversaries<'a> {
     /// True if an adversary without the parameters may decode exact scores to the grid of the
     /// features.
     black_box: bool,
+    /// True if the model's output is a number.
+    number: bool,
 }
 
 impl<'a> Adversaries<'a> {
@@ -58,10 +60,11 @@ impl<'a> Adversaries<'a> {
             agnostic,
             refined: agnostic.is_some() && plan.ids.len() >= REFINED_FROM,
             helped,
+            number: classes == 1,
             black_box: black_box
                 && tells_grid
                 && features.iter().all(on_grid)
-                && BlackBoxLattice::fits(features.len(), classes, plan.ids.len()),
+                && BlackBoxLattice::fits(features.len(), classes.max(2), plan.ids.len()),
         }
     }
 
@@ -141,7 +144,10 @@ impl<'a> Adversaries<'a> {
         policy: &Policy,
         beside: Option<&str>,
     ) -> Option<AttackRequest> {
-        let adaptive = if self.plan.aware { adaptive_for(policy) } else { None };
+        // Shares of one's own choice move classes past each other, and a number has none.
+        let on_one_release = Policy { unbound_shares: false, ..policy.clone() };
+        let attacked = if self.number { &on_one_release } else { policy };
+        let adaptive = if self.plan.aware { adaptive_for(attacked) } else { None };
         let mut attacks = Vec::new();
         if let Some(method) = adaptive {
             attacks.push(spec(&method.into(), self.plan).with("policy", policy));

@@ -100,7 +100,11 @@ impl PolicyAudit<'_> {
             bits: session.promise.bits,
         };
         let mut said = session.promise.notes;
-        said.extend(remarks(self.policy, told.is_some_and(|cost| cost.kl_divergence.is_none())));
+        // What stands for a score of 0 is about scores.
+        if self.subject.model.class_names.len() > 1 {
+            let no_divergence = told.is_some_and(|cost| cost.kl_divergence.is_none());
+            said.extend(remarks(self.policy, no_divergence));
+        }
         if let Err(why) = cost {
             said.push(format!("what the policy costs is withheld: {why}"));
         }

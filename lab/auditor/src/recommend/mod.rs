@@ -243,6 +243,11 @@ pub async fn run(
         ..plan.clone()
     };
     let model = audit::model(targets).await?;
+    if model.class_names.len() < 2 {
+        return Err(Refusal::invalid(
+            "the search is for models of classes, and this model's output is a number: audit `bins` of several counts",
+        ));
+    }
     let mut ladders = ladders(model.class_names.len());
     // An imported model, and by default one trained on shares, has no training scores here that a
     // defense could be fitted on.

@@ -199,7 +199,7 @@ impl Report {
         )?;
         optional(&format!("{field}.utility.bits"), u.bits, 0.0, f64::INFINITY)?;
         optional(&format!("{field}.utility.arg_max_kept"), u.arg_max_kept, 0.0, 1.0)?;
-        optional(&format!("{field}.utility.mean_change"), u.mean_change, 0.0, f64::INFINITY)?;
+        optional(&format!("{field}.utility.mean_change"), u.mean_change, 0.0, 1.0)?;
         self.check_errors(&format!("{field}.baselines.half"), audit, &audit.baselines.half)?;
         self.check_errors(
             &format!("{field}.baselines.column_mean"),

@@ -354,7 +354,7 @@ pub struct Utility {
     /// The share of records whose arg max the defense keeps, in [0, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arg_max_kept: Option<f64>,
-    /// The mean absolute change of a released number, in the label's units, at least 0; for models
+    /// The mean relative change of a released number, |v − p| / (|v| + |p|), in [0, 1]; for models
     /// of a number alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_change: Option<f64>,

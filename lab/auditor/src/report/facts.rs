@@ -355,7 +355,7 @@ fn how(status: Status) -> String {
 pub(super) fn utility(utility: &Utility) -> Vec<(&'static str, String)> {
     let undefined = || "not defined here".to_owned();
     if let Some(change) = utility.mean_change {
-        let mut figures = vec![("mean change of the number", significant(change))];
+        let mut figures = vec![("mean relative change", significant(change))];
         figures.extend(utility.bits.map(|bits| ("at most", certificate::bound(bits))));
         return figures;
     }

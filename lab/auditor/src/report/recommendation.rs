@@ -56,10 +56,15 @@ fn instead(lines: &[DefenseLine<'_>]) -> String {
     let undecided = lines.iter().find(|line| line.judged && line.level == Level::Undecided);
     match (cheapest, undecided) {
         (Some(line), _) => {
-            let cost = line.accuracy_lost.map_or_else(String::new, |_| {
-                format!(", at a cost of {} points of accuracy", line.cost())
-            });
-            format!("Serve {} instead: of the policies audited that meet every threshold it costs least{cost}.", line.short)
+            let of = "of the policies audited that meet every threshold";
+            match line.accuracy_lost {
+                Some(_) => format!(
+                    "Serve {} instead: {of} it costs least, at a cost of {} points of accuracy.",
+                    line.short,
+                    line.cost()
+                ),
+                None => format!("Serve {} instead, {of}.", line.short),
+            }
         }
         (None, Some(judged)) => more_records(judged),
         (None, None) => "No policy audited meets every threshold: audit stronger ones, make fewer features passive or show less of the parameters."
@@ -83,25 +88,34 @@ fn without_thresholds(judged: &DefenseLine<'_>, lines: &[DefenseLine<'_>]) -> St
         |line: &&DefenseLine<'_>| line.accuracy_lost.is_none_or(|lost| lost <= AFFORDABLE);
     let measured = lines.iter().filter(affordable).filter_map(|line| Some((line, value(line)?)));
     let least = measured.min_by(|a, b| a.1.total_cmp(&b.1));
+    // Of a model of a number no accuracy is known.
+    let (costs, points) =
+        (lines.iter().any(|line| line.accuracy_lost.is_some()), 100.0 * AFFORDABLE);
     let exact = judged.level == Level::Exact || judged.level == Level::SomeExact;
     match least {
         Some((line, value)) if line.judged => format!(
-            "Decide how much added risk you accept and demand it with `--max-added-risk`: no policy audited that costs at most {} point \
-             of accuracy adds less than {} ({}).",
-            100.0 * AFFORDABLE,
+            "Decide how much added risk you accept and demand it with `--max-added-risk`: no policy audited{} adds less than {} ({}).",
+            if costs {
+                format!(" that costs at most {points} point of accuracy")
+            } else {
+                String::new()
+            },
             line.short,
             percent(value)
         ),
         Some((line, value)) => format!(
-            "{}ecide how much added risk you accept and demand it with `--max-added-risk`: of the policies that cost at most {} point of \
-             accuracy, {} adds least ({}).",
+            "{}ecide how much added risk you accept and demand it with `--max-added-risk`: of the policies {}, {} adds least ({}).",
             if exact { format!("Do not serve {}, and d", judged.short) } else { "D".to_owned() },
-            100.0 * AFFORDABLE,
+            if costs {
+                format!("that cost at most {points} point of accuracy")
+            } else {
+                "audited".to_owned()
+            },
             line.short,
             percent(value)
         ),
         None if exact => format!(
-            "Do not serve {} as it is: add a defense, or make at least as many features passive as there are classes.",
+            "Do not serve {} as it is: add a defense, or make more features passive than the release has independent numbers.",
             judged.short
         ),
         None => measure(&[]),

@@ -56,6 +56,22 @@ fn told(scorable: &ReducedEstimates) -> f64 {
     scoring.exact().unwrap().errors[0].error.mse
 }
 
+/// The number of one output tells as much as two scores whose logits differ by it, and more than nothing.
+#[test]
+fn a_number_tells_as_much_as_two_scores() {
+    let x = features(4);
+    let truth = x.columns(0, SCORED).into_owned();
+    let table = table_of(x);
+    let number = DMatrix::from_row_slice(1, 3, &[1.0, -2.0, 0.5]);
+    let played = |weights: &DMatrix<f64>| {
+        let played = SimulatedAdversary::new(weights, &table, &ids(0, SCORED), &truth).unwrap();
+        (played.attacks.each_ref().map(told), told(&played.control))
+    };
+    let (attacks, control) = played(&number);
+    assert_eq!((attacks, control), played(&number.insert_row(0, 0.0)));
+    assert!(attacks.iter().all(|error| *error < 0.9 * control), "{attacks:?} {control}");
+}
+
 /// Where the box does not matter, the estimate is m + S Aᵀ (A S Aᵀ)⁺ A (x − m), with m and S of the records that are not scored.
 #[test]
 fn it_conditions_the_moments_of_the_other_records_on_what_scores_tell() {

@@ -5,7 +5,7 @@ use nalgebra::DMatrix;
 use rand::Rng;
 use rayon::prelude::*;
 use vfl_core::types::ReleasedScores;
-use vfl_defense::policy::Template;
+use vfl_defense::policy::{NoiseMode, Template};
 use vfl_numerics::{ActiveSet, NearestOutcome, Polytope};
 
 use super::KnownPolicy;
@@ -180,7 +180,10 @@ impl Attack for Averaging {
         let system = view.linear()?;
         if view.model().link().is_numeric() {
             let repeated = view.side_information().repeated;
-            let averaged = self.averaged.or(repeated.map(|r| r.distinct)).unwrap_or(1);
+            // Rounding makes equal answers of different draws.
+            let fresh = self.known.policy.noise == NoiseMode::Fresh;
+            let answers = repeated.map(|r| if fresh { r.queries } else { r.distinct });
+            let averaged = self.averaged.or(answers).unwrap_or(1);
             let found = number_estimate(&self.known, view, averaged, rng)?;
             return Ok(Reconstruction { questions: repeated.map(Questions::Repeated), ..found });
         }

@@ -101,6 +101,7 @@ fn fall_back(settings: &Settings) -> &'static str {
 
 impl Attack for ChosenShares {
     fn needs(&self) -> Needs {
+        // It moves the logits of classes past each other.
         Needs { release: Need::No, chosen_shares: Need::Yes, ..Needs::WHITE_BOX }
     }
 

@@ -1,10 +1,10 @@
 //! Estimates from the set of features that a release allows for each record: a point of that set.
 
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use vfl_numerics::{ActiveSet, NearestOutcome, Polytope, Walk, arg_max};
+use vfl_numerics::{ActiveSet, ConfinedGaussian, NearestOutcome, Polytope, Walk, arg_max};
 
 use super::Centre;
 use crate::cells::{Likelihood, Noise, Words};
@@ -84,6 +84,9 @@ impl Cells {
         features: &mut [f64],
     ) -> RecordOutcome {
         let set = self.polytope(record);
+        if let Some(ended) = self.observed(record, &set, work, features) {
+            return RecordOutcome { ended, iterations: 0, objective: 0.0 };
+        }
         let mut half = vec![0.5; features.len()];
         if set.unknowns() > features.len() {
             // The length of the noise: the middle of its range, or its least if the range is
@@ -139,6 +142,35 @@ impl Cells {
             *to = x.clamp(0.0, 1.0);
         }
         RecordOutcome { ended, iterations, objective: set.misfit(x) }
+    }
+
+    /// Finds the mean under the noise of an observed number and features that are normal around ½
+    /// with the variance of uniform ones. Returns `None` without an observation, or if no point is
+    /// found.
+    fn observed(
+        &self,
+        record: usize,
+        set: &Polytope,
+        work: &mut Work,
+        x: &mut [f64],
+    ) -> Option<Termination> {
+        let d = x.len();
+        let half = DVector::from_element(d, 0.5);
+        let mut prior = ConfinedGaussian::new(half, DMatrix::identity(d, d) * (PRIOR * PRIOR));
+        if !self.observe(record, &mut prior) || set.unknowns() > d {
+            return None;
+        }
+        for (at, (row, (lower, upper))) in set.bounds().enumerate() {
+            match row {
+                Some(row) => prior.confine(row, lower, upper),
+                None => prior.confine_unknown(at, lower, upper),
+            }
+        }
+        let (likeliest, _) = prior.likeliest(&mut work.active)?;
+        let mean = prior.mean();
+        let found = if mean.converged { mean.x } else { likeliest };
+        found.iter().zip(x).for_each(|(found, x)| *x = found.clamp(0.0, 1.0));
+        Some(Termination::Solved)
     }
 
     /// Finds the likeliest point of the set. Returns `None` if the cell calls no scores likely, the

@@ -98,7 +98,10 @@ impl Interval {
     /// As [`Interval::scores`], and [`AttackError::NeedsParameters`] in the black box.
     pub fn polytopes(&self, view: &AdversaryView<'_>) -> Result<Vec<Polytope>, AttackError> {
         view.weights()?;
-        let cells = self.cells(view, &Preimage::new(&self.known, view.released()?)?)?;
+        let cells = match view.model().link().is_numeric() {
+            true => number_cells(&self.known, view, 1)?,
+            false => self.cells(view, &Preimage::new(&self.known, view.released()?)?)?,
+        };
         Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
     }
 }
@@ -114,14 +117,23 @@ pub(super) fn number_estimate(
     averaged: usize,
     rng: &mut dyn Rng,
 ) -> Result<Reconstruction, AttackError> {
-    let released = numbers(view.released()?)?;
-    let cells = crate::numbers::cells(known, view.model().link(), released.as_slice(), averaged)?;
     let centre = match known.centre {
         Some(centre) => centre,
         None if view.linear()?.nullity() == 0 => Centre::Posterior,
         None => Centre::Analytic,
     };
-    Cells::new(view, cells)?.estimate(view, centre, rng)
+    number_cells(known, view, averaged)?.estimate(view, centre, rng)
+}
+
+/// Returns the bounds on a number that a known policy leaves, as cells.
+fn number_cells(
+    known: &KnownPolicy,
+    view: &AdversaryView<'_>,
+    averaged: usize,
+) -> Result<Cells, AttackError> {
+    let released = numbers(view.released()?)?;
+    let link = view.model().link();
+    Cells::new(view, crate::numbers::cells(known, link, released.as_slice(), averaged)?)
 }
 
 pub(crate) static INTERVAL: Entry = Entry {

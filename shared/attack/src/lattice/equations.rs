@@ -3,7 +3,9 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::axes::Axes;
-use super::precision::{Precision, arithmetic, half_distance, half_width};
+use vfl_core::model::Link;
+
+use super::precision::{HALF_ULP, Precision, arithmetic, half_distance, half_width};
 use crate::numbers::predictor;
 use crate::{AdversaryView, AttackError};
 
@@ -105,11 +107,20 @@ impl InterpretedRelease<'_> {
         let widths = DMatrix::from_fn(2, b.ncols(), |m, j| {
             let (v, eta) = (self.scores[j], b[(0, j)]);
             let terms = passive + own[j] + model.bias()[1].abs() + known[(1, j)].abs();
-            let round_off = arithmetic(terms, eta);
+            let round_off = match model.link() {
+                // There is no exponential and no logarithm.
+                Link::Identity => HALF_ULP * (2.0 * terms + eta.abs()).max(f64::MIN_POSITIVE),
+                _ => arithmetic(terms, eta),
+            };
             if m == 0 {
-                return round_off;
+                return 1e-3 * round_off;
             }
-            let half = half_distance(&forms, v.abs());
+            let half = half_distance(&forms, v.abs())
+                + match model.link() {
+                    // 1 + e^−η and the quotient are rounded, each by half a unit of 1 at most.
+                    Link::Logit => 2.0 * HALF_ULP,
+                    _ => 0.0,
+                };
             let at = |v: f64| predictor(model.link(), v, view.replacement());
             round_off + (at(v + half) - at(v)).max(at(v) - at(v - half))
         });

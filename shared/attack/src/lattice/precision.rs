@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 
 /// Half of the distance between 1 and the next double above it.
-const HALF_ULP: f64 = 1.110_223_024_625_156_5e-16;
+pub(super) const HALF_ULP: f64 = 1.110_223_024_625_156_5e-16;
 /// Half the width of ln c if a score says nothing: no score of a model is so far from another.
 const OPEN: f64 = 60.0;
 /// The most decimals and significant digits that are tried.

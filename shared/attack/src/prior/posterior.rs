@@ -200,6 +200,7 @@ impl Posterior {
         let d = mean.len();
         let set = cells.polytope(record);
         let mut confined = ConfinedGaussian::new(mean, covariance.clone());
+        cells.observe(record, &mut confined);
         if set.unknowns() > d {
             // The length of the noise may be anything in its range.
             let (least, most) = set.bounds().nth(d).map_or((0.0, 0.0), |(_, ends)| ends);

@@ -101,6 +101,7 @@ impl Attack for ShadowNetwork {
     fn needs(&self) -> Needs {
         Needs {
             auxiliary: Need::Yes,
+            numbers: false,
             ..Needs { parameters: Parameters::Hidden, ..self.inner.needs() }
         }
     }

@@ -15,6 +15,7 @@ mod informed;
 mod knowledge;
 mod lattice;
 mod networks;
+mod numbers;
 mod properties;
 mod purified;
 mod real_data;

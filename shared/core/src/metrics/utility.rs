@@ -68,7 +68,9 @@ pub struct UtilityTotals {
 }
 
 impl UtilityTotals {
-    /// Measures the cost of releasing numbers (1 × n) in place of those that they stand for.
+    /// Measures the cost of releasing numbers (1 × n) in place of those that they stand for: the
+    /// relative change |v − p| / (|v| + |p|) of each, in [0, 1], so that no record counts for more
+    /// than 1 / n of the mean.
     ///
     /// # Errors
     /// [`MetricError::Size`] if the numbers of records differ or the release has classes.
@@ -81,7 +83,12 @@ impl UtilityTotals {
         let mut totals = Self { records: numbers.ncols() as u64, ..Self::default() };
         if let ReleasedScores::Probabilities(p) | ReleasedScores::Numbers(p) = released {
             totals.numbers = totals.records;
-            totals.change = numbers.iter().zip(p).map(|(v, p)| (v - p).abs()).sum();
+            let change = |(v, p): (&f64, &f64)| {
+                // Halves, whose sum does not overflow.
+                let size = 0.5 * v.abs() + 0.5 * p.abs();
+                if size > 0.0 { (0.5 * v - 0.5 * p).abs() / size } else { 0.0 }
+            };
+            totals.change = numbers.iter().zip(p).map(change).sum();
         }
         Ok(totals)
     }
@@ -189,8 +196,8 @@ impl UtilityTotals {
         mean(self.kept as f64, self.records.saturating_sub(self.numbers))
     }
 
-    /// Returns the mean absolute change of the records released as numbers, in their own units.
-    /// `None` if there is no such record.
+    /// Returns the mean relative change of the records released as numbers, in [0, 1]. `None` if
+    /// there is no such record.
     #[must_use]
     pub fn mean_change(&self) -> Option<f64> {
         mean(self.change, self.numbers)
@@ -258,14 +265,15 @@ mod tests {
     #[test]
     fn numbers_change_by_their_distance_and_have_no_class() {
         let of = |values: &[f64]| DMatrix::from_row_slice(1, values.len(), values);
-        let released = ReleasedScores::Numbers(of(&[1.5, -2.0, 10.0]));
-        let totals = UtilityTotals::of_numbers(&of(&[1.0, -2.0, 14.0]), &released).unwrap();
-        assert_eq!((totals.records(), totals.mean_change()), (3, Some(1.5)));
+        let released = ReleasedScores::Numbers(of(&[3.0, -2.0, 0.0, 5.0]));
+        let totals = UtilityTotals::of_numbers(&of(&[1.0, -2.0, 0.0, -1e300]), &released).unwrap();
+        // ½, nothing, nothing, and all of it: an outlier counts as one record.
+        assert_eq!((totals.records(), totals.mean_change()), (4, Some(1.5 / 4.0)));
         assert_eq!((totals.arg_max_kept(), totals.total_variation()), (None, None));
         assert_eq!(UtilityTotals::from_text(&totals.to_text()), Some(totals));
-        let scores = ReleasedScores::Numbers(DMatrix::zeros(2, 3));
-        assert!(UtilityTotals::of_numbers(&of(&[1.0; 3]), &scores).is_err());
-        assert!(UtilityTotals::of_numbers(&of(&[1.0; 2]), &released).is_err());
+        let scores = ReleasedScores::Numbers(DMatrix::zeros(2, 4));
+        assert!(UtilityTotals::of_numbers(&of(&[1.0; 4]), &scores).is_err());
+        assert!(UtilityTotals::of_numbers(&of(&[1.0; 3]), &released).is_err());
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Link {
     }
 
     /// Returns the number of a linear predictor, g⁻¹(η). Under [`Link::Log`] it is infinite above
-    /// 709. [`Link::Softmax`] has no number of one predictor and gives η.
+    /// 709.7. [`Link::Softmax`] has no number of one predictor and gives η.
     #[must_use]
     pub fn number(self, eta: f64) -> f64 {
         match self {

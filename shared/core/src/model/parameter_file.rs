@@ -381,8 +381,13 @@ impl ParameterFile {
         );
         if self.link.is_numeric() {
             let ours = self.link.number(logits[0]);
-            // Of numbers of any size.
-            return match (ours - scores[0]).abs() <= SAMPLE_TOLERANCE * scores[0].abs().max(1.0) {
+            // Relative to the terms of a sum, or to the number itself where it is small.
+            let terms: f64 = self.weights.iter().zip(&features).map(|(w, x)| (w * x).abs()).sum();
+            let size = match self.link {
+                Link::Softmax | Link::Identity => terms + bias[0].abs(),
+                Link::Log | Link::Logit => scores[0].abs(),
+            };
+            return match (ours - scores[0]).abs() <= SAMPLE_TOLERANCE * size {
                 true => Ok(features),
                 false => Err(
                     "its number is not that of the link at w x + b: features in other units than the weights, or another link",

@@ -120,15 +120,21 @@ impl ToldFeatures {
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "exact scores of it tell {told}; {} of a feature on average (variance explained, {} records)",
+            "exact answers of it tell {told}; {} of a feature on average (variance explained, {} records)",
             percent(mean),
             self.records
         );
-        let _ = writeln!(
-            out,
-            "a label of it tells up to {:.1} bits of a record",
-            (classes.max(1) as f64).log2()
-        );
+        let _ = match classes {
+            0 | 1 => writeln!(
+                out,
+                "its answers are numbers, which tell a record without a bound unless the coordinator releases `bins`"
+            ),
+            _ => writeln!(
+                out,
+                "a label of it tells up to {:.1} bits of a record",
+                (classes as f64).log2()
+            ),
+        };
         out
     }
 }
@@ -137,7 +143,7 @@ impl ToldFeatures {
 mod tests {
     use super::*;
     use crate::assess::assess;
-    use vfl_core::model::LinearParameters;
+    use vfl_core::model::{LinearParameters, Link, ParameterFile};
     use vfl_core::types::FeatureBlock;
 
     fn records(n: usize) -> DMatrix<f64> {
@@ -153,6 +159,22 @@ mod tests {
     fn of(weights: &DMatrix<f64>, x: &DMatrix<f64>) -> ToldFeatures {
         let model = kinds::restore(&model(weights.clone())).unwrap();
         ToldFeatures::of(&*model, true, x).unwrap()
+    }
+
+    /// A number tells what two classes do whose logits differ by its predictor.
+    #[test]
+    fn a_number_tells_as_much_as_a_score_of_two_classes() {
+        let x = records(500);
+        let w = DMatrix::from_row_slice(1, 3, &[0.3, -1.0, 0.2]);
+        let names = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let part = ParameterFile::of_link(Link::Log, vec!["n".into()], names, w.clone(), None);
+        let number = kinds::restore(&part.unwrap().stored().unwrap()).unwrap();
+        let told = ToldFeatures::of(&*number, true, &x).unwrap();
+        let scores = of(&w.insert_row(0, 0.0), &x);
+        assert!(scores.shares.iter().any(|share| *share > 0.1));
+        for (number, score) in told.shares.iter().zip(&scores.shares) {
+            assert!((number - score).abs() < 1e-12, "{number} {score}");
+        }
     }
 
     /// For a linear part, the mean over features is the closed form of the informed adversary.

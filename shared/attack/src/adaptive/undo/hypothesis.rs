@@ -112,7 +112,8 @@ impl Hypothesis {
         if !(weights.iter().all(|v| v.is_finite()) && bias.iter().all(|v| v.is_finite())) {
             return Err(AttackError::NotFinite { what: "the model of a hypothesis" });
         }
-        KnownModel::white_box(released.active_weights().clone(), bias, weights)
+        let model = KnownModel::white_box(released.active_weights().clone(), bias, weights)?;
+        Ok(model.with_link(released.link()))
     }
 }
 

@@ -102,7 +102,7 @@ impl UndoTransform {
             simple.push(Hypothesis::LeastSquaresOptimal);
         }
         let why = if self.known.policy.is_none() {
-            exact_columns(view.released()?)
+            exact_columns(view.released()?, view.model().link())
         } else {
             Err("the policy changes the scores")
         };
@@ -125,7 +125,8 @@ impl UndoTransform {
         };
         let mut remarks = Vec::new();
         let known = self.grounds.auxiliary.as_ref().or(view.side_information().auxiliary);
-        let auxiliary = known.map_or(Ok(Vec::new()), |a| exact_columns(a.released()));
+        let auxiliary =
+            known.map_or(Ok(Vec::new()), |a| exact_columns(a.released(), view.model().link()));
         let auxiliary = auxiliary.unwrap_or_else(|reason| {
             remarks.push(format!("the auxiliary records are not made use of: {reason}"));
             Vec::new()

@@ -1,6 +1,7 @@
 //! The evidence that tells true parameters from transformed ones.
 
 use nalgebra::{DMatrix, DVector};
+use vfl_core::model::Link;
 use vfl_core::types::ReleasedScores;
 use vfl_numerics::{BoxOutcome, BoxSystem, row_differences};
 
@@ -72,12 +73,23 @@ const AT_ONCE: usize = 32;
 const SIMPLEX: f64 = 1e-9;
 
 /// Returns the columns whose scores are exact, as far as can be seen: probability vectors without
-/// an entry of 0.
+/// an entry of 0, or numbers within the range of the link.
 ///
 /// # Errors
 /// The reason, in words, why the release does not hold exact scores.
-pub(super) fn exact_columns(released: &ReleasedScores) -> Result<Vec<usize>, &'static str> {
+pub(super) fn exact_columns(
+    released: &ReleasedScores,
+    link: Link,
+) -> Result<Vec<usize>, &'static str> {
     let c = match released {
+        ReleasedScores::Numbers(c) if link.is_numeric() => {
+            let size = c.iter().fold(1.0, |size: f64, v| size.max(v.abs()));
+            if c.iter().all(|v| (v * 1e6 - (v * 1e6).round()).abs() < 1e-8 * size) {
+                return Err("the numbers are rounded");
+            }
+            let finite = |at: &usize| link.predictor(c[*at]).is_finite();
+            return Ok((0..c.ncols()).filter(finite).collect());
+        }
         ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => c,
         ReleasedScores::Labels { .. } => return Err("labels were released"),
         ReleasedScores::Ciphertexts(_) => return Err("ciphertexts were released"),

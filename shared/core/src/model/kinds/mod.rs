@@ -17,9 +17,9 @@ use super::{Combiner, Link, ModelConfig, ModelSpec, Settings, SpecError, SubMode
 /// Every kind of sub-model.
 const KINDS: &[&dyn Kind] = &[
     &softmax_regression::SoftmaxRegressionKind,
-    &generalized_linear::GeneralizedLinearKind,
     &mlp::MlpKind,
     &residual::ResidualKind,
+    &generalized_linear::GeneralizedLinearKind,
 ];
 
 /// Returns the names of all kinds.

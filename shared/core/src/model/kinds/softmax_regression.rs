@@ -97,8 +97,9 @@ pub(super) fn adopt_linear(
     let [Dense { inputs, outputs, weights, bias }] =
         <[Dense; 1]>::try_from(layers).map_err(|layers| {
             format!(
-                "it has {} layers, and a model of kind `{kind}` one; set `kind` to mlp",
-                layers.len()
+                "it has {} layers, a {} one; set `kind` to mlp",
+                layers.len(),
+                kind.replace('_', " ")
             )
         })?;
     let mut blocks =
