@@ -121,7 +121,8 @@ impl NumberPipeline {
                 let what = "defenses that release numbers".to_owned();
                 return Err(DefenseError::Needs { defense: "policy", what });
             };
-            released = next;
+            // Noise is rounded to a grid, on which the largest numbers overflow.
+            released = next.map(|v| v.clamp(-f64::MAX, f64::MAX));
         }
         Ok(NumberOutput { numbers, released: ReleasedScores::Numbers(released) })
     }
