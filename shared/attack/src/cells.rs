@@ -98,6 +98,16 @@ impl std::fmt::Debug for Cells {
     }
 }
 
+/// Confines a Gaussian to a polytope.
+pub(crate) fn confine(prior: &mut ConfinedGaussian, set: &Polytope) {
+    for (at, (row, (lower, upper))) in set.bounds().enumerate() {
+        match row {
+            Some(row) => prior.confine(row, lower, upper),
+            None => prior.confine_unknown(at, lower, upper),
+        }
+    }
+}
+
 impl Cells {
     /// Converts cells of u = (x − lower) / (upper − lower) to cells of the features x; `weights` (k
     /// × d) are W_pas of x.

@@ -106,6 +106,10 @@ impl NumberEvidence {
                 _ => return Err(policy()),
             }
         }
+        if variance > 0.0 {
+            // What stands before the noise is the same in all answers.
+            variance += quantised;
+        }
         let slack = |v: f64| if v.is_finite() { ROUND_OFF * (1.0 + v.abs()) } else { 0.0 };
         Ok(Self { ends: (low - slack(low), high + slack(high)), variance })
     }

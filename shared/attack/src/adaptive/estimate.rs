@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use vfl_numerics::{ActiveSet, ConfinedGaussian, NearestOutcome, Polytope, Walk, arg_max};
 
 use super::Centre;
-use crate::cells::{Likelihood, Noise, Words};
+use crate::cells::{Likelihood, Noise, Words, confine};
 use crate::{
     AdversaryView, Answer, AttackError, Cell, Cells, Evidence, Reconstruction, RecordOutcome,
     Status, Termination,
@@ -160,12 +160,7 @@ impl Cells {
         if !self.observe(record, &mut prior) || set.unknowns() > d {
             return None;
         }
-        for (at, (row, (lower, upper))) in set.bounds().enumerate() {
-            match row {
-                Some(row) => prior.confine(row, lower, upper),
-                None => prior.confine_unknown(at, lower, upper),
-            }
-        }
+        confine(&mut prior, set);
         let (likeliest, _) = prior.likeliest(&mut work.active)?;
         let mean = prior.mean();
         let found = if mean.converged { mean.x } else { likeliest };

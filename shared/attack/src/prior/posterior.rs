@@ -12,7 +12,7 @@ use vfl_numerics::{
 use super::moments_setting::MOMENTS;
 use super::tangent::through_network;
 use super::{Moments, Point, noisy_posterior};
-use crate::cells::Noise;
+use crate::cells::{Noise, confine};
 use crate::{
     AdversaryView, AnySetting, Attack, AttackError, Base, BaseChoice, Cells, Entry, Equations,
     Evidence, Group, Need, Needs, Parameters, Reconstruction, RecordOutcome, Settings, Status,
@@ -211,12 +211,7 @@ impl Posterior {
             };
             confined = confined.with_unknown(least + 0.5 * width, width);
         }
-        for (at, (row, (lower, upper))) in set.bounds().enumerate() {
-            match row {
-                Some(row) => confined.confine(row, lower, upper),
-                None => confined.confine_unknown(at, lower, upper),
-            }
-        }
+        confine(&mut confined, &set);
         let Some((likeliest, ended)) = confined.likeliest(work) else {
             return Err(AttackError::NotFinite { what: "the covariance of the features" });
         };

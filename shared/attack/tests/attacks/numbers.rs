@@ -215,6 +215,20 @@ fn noise_on_a_number_is_taken_for_what_it_is() {
     assert!(worst < 0.02, "{worst}");
 }
 
+/// A rounding before the noise is in every answer: little noise behind it does not make the number known.
+#[test]
+fn a_rounding_before_the_noise_stays_unknown() {
+    let case = Case::new(Link::Identity, &[1.0], 0.0, whole(1, 200, 40));
+    let error = |name: &str, policy: &str| {
+        let found = case.attack(name, policy, &[]).unwrap();
+        (found.estimates - &case.x).norm_squared() / 200.0
+    };
+    let rounded = error("interval", "rounding (decimals = 0)");
+    let behind = "rounding (decimals = 0) then gaussian_noise (sigma = 0.001)";
+    let noisy = error("averaging", behind);
+    assert!(noisy < 1.3 * rounded, "{noisy} {rounded}");
+}
+
 /// The mean of many answers with fresh noise tells what one does not.
 #[test]
 fn more_answers_narrow_the_bounds() {
