@@ -24,6 +24,8 @@ use vfl_state::common_rules::CommonRules;
 use vfl_state::state_dir::StateDir;
 use vfl_state::{ShareStore, StateConfig, place_of_state};
 
+use crate::training_labels::NumberSource;
+
 /// The values in the config file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -268,6 +270,7 @@ impl TrainingTable {
             patience: self.patience,
             seed: self.seed,
             shuffle_block: self.shuffle_block,
+            label_scale: None,
             model: model.clone(),
         })
     }
@@ -303,6 +306,8 @@ pub struct Settings {
     pub state_dir: StateDir,
     /// The features and labels.
     pub features: Features,
+    /// The source of labels that are numbers, for trainings.
+    pub numbers: Option<NumberSource>,
     /// The coordinator.
     pub coordinator: Peer,
     /// Passive parties that may be asked for the parameters they release.
@@ -378,6 +383,7 @@ impl Settings {
             known: known.map(Arc::new),
             privacy: v.training.privacy,
             alignment: v.alignment.clone(),
+            numbers: Some(NumberSource::Data(Box::new(v.data.clone()))),
         };
         Ok((v.listen, settings))
     }

@@ -16,3 +16,4 @@ pub mod publish;
 pub mod reconstruct;
 pub mod scoring;
 pub mod service;
+pub mod training_labels;

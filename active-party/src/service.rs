@@ -50,6 +50,7 @@ use crate::predict::{Predictor, check_answer};
 use crate::publish::publish;
 use crate::reconstruct::{self, Reconstructor, ReconstructorError};
 use crate::scoring::{ModelDescription, Scorer, ended_early};
+use crate::training_labels::{NumberSource, OwnLabels};
 
 /// The longest time to wait for the next ids of an alignment.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
@@ -101,6 +102,7 @@ struct Service {
     alignments: Arc<Alignments>,
     importer: Arc<Importer>,
     class_names: Vec<String>,
+    numbers: Option<NumberSource>,
     training: Arc<tokio::sync::Mutex<()>>,
     privacy: Option<PrivacyConfig>,
     stop: CancellationToken,
@@ -161,6 +163,7 @@ pub async fn run(
         alignments,
         importer,
         class_names,
+        numbers: settings.numbers,
         training: Arc::default(),
         privacy: settings.privacy,
         stop,
@@ -230,29 +233,15 @@ impl ActiveParty for Service {
         self.own(&caller(&request)?)?;
         let request = request.into_inner();
         let config = TrainingConfig::try_from(&require("config", request.config)?)?;
-        if self.scorer.features.schema().number_label().is_some() {
-            return Err(Refusal::precondition(
-                "the label is a number, and models of numbers are not trained here: train it elsewhere, and publish its parameters \
-                 (`active-party import-parameters`)",
-            )
-            .into());
-        }
         let ids = match request.ids {
             Some(ids) if !ids.is_empty() => RecordIds::try_from(ids)?,
             _ => {
                 self.scorer.features.ids().await.map_err(|e| vfl_features::features::refusal(&e))?
             }
         };
-        let labels = self
-            .scorer
-            .labels(&ids)
-            .await
-            .map_err(|e| vfl_features::features::refusal(&e))?
-            .map_err(|missing| {
-                let message =
-                    format!("{missing} of the {} training records are not held here", ids.len());
-                Refusal::new(RefusalKind::NotFound, message)
-            })?;
+        let numbers = self.numbers.as_ref();
+        let labels = OwnLabels::read(&self.scorer, numbers, (&config, &ids)).await?;
+        let config = labels.scale(config)?;
         let busy = self
             .training
             .clone()
@@ -430,7 +419,7 @@ async fn train(
     scorer: &Scorer,
     config: &TrainingConfig,
     class_names: Vec<String>,
-    (ids, labels): (RecordIds, Vec<u32>),
+    (ids, labels): (RecordIds, OwnLabels),
     (credentials, privacy): (&Credentials, Option<PrivacyConfig>),
     events: &mpsc::Sender<Result<pb::TrainJobEvent, Status>>,
 ) -> Result<Option<PublishedVersion>, Refusal> {
@@ -444,7 +433,7 @@ async fn train(
         for from in (0..ids.len()).step_by(LIST_CHUNK_RECORDS) {
             let to = (from + LIST_CHUNK_RECORDS).min(ids.len());
             // The labels of a private training stay here.
-            let labels = if private { Vec::new() } else { labels[from..to].to_vec() };
+            let labels = if private { Vec::new() } else { labels.classes(from..to).to_vec() };
             let chunk = LabelledChunk { ids: ids.slice(from, to), labels };
             if replies.send(Ok(Reply::Labelled(chunk).into())).await.is_err() {
                 // The coordinator has ended the stream; the participant reads the reason.
@@ -461,7 +450,7 @@ async fn train(
         source: scorer,
         gate: None,
         privacy,
-        private: private.then_some(PrivateAccess { credentials, labels: Some(&labels) }),
+        private: private.then(|| PrivateAccess { credentials, labels: Some(labels.of_training()) }),
     };
     let tell = |event| {
         if let TrainingEvent::Progress(progress) = event {

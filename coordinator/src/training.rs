@@ -186,7 +186,9 @@ impl TrainingDriver {
         let Some(computing) = self.policy.computing_party.as_ref().or(first).cloned() else {
             return Err(Refusal::precondition("a private training needs a passive party"));
         };
-        Ok(Some(ComputationLayout { passive, computing, calibration: self.policy.calibration }))
+        // Defenses that are fitted are of scores.
+        let calibration = self.policy.calibration && start.class_names.len() > 1;
+        Ok(Some(ComputationLayout { passive, computing, calibration }))
     }
 
     /// Records the training. Its records count as training records from now on.
@@ -404,7 +406,8 @@ async fn calibrate_fresh(
 fn check_start(start: &Start) -> Result<(), Refusal> {
     let config = &start.config;
     let k = start.class_names.len();
-    check_class_names(&start.class_names, 2)?;
+    let link = config.values().model.link()?;
+    check_class_names(&start.class_names, if link.is_numeric() { 1 } else { 2 })?;
     let width = (config.values().model.sub_model(k as u32)?.width() as usize).max(k);
     let most = max_batch(width);
     let plain = config.values().mode == TrainingMode::Plain;

@@ -8,8 +8,9 @@ import re
 import subprocess
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ import pytest
 from deployment import free_ports
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (
     BayesianRidge,
@@ -35,7 +37,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, PowerTransformer, StandardScaler
 
 import cloison
-from cloison import _linear
+from cloison import _folded
 
 PASSIVE = ["income", "employer", "late", "grade"]
 
@@ -80,9 +82,9 @@ def test_weights_are_folded_onto_the_columns() -> None:
     frame = credit()
     held = frame.drop(columns=["customer", "default"])
     model = pipeline().fit(held, frame["default"])
-    folded = _linear.linear(model, held, "default")
+    folded = _folded.fold(model, held, "default")
     assert np.abs(folded.scores(np.arange(len(held))) - model.predict_proba(held)).max() < 1e-12
-    kinds = {column.name: _linear.schema(column)["kind"] for column in folded.columns}
+    kinds = {column.name: _folded.schema(column)["kind"] for column in folded.columns}
     assert kinds["employer"] == "categorical"
     assert (kinds["grade"], kinds["staff"], kinds["income"]) == ("ordinal", "binary", "numeric")
     assert "income is missing" in folded.features()
@@ -90,7 +92,7 @@ def test_weights_are_folded_onto_the_columns() -> None:
     numbers = held[["age", "late"]]
     model = LogisticRegression(max_iter=1000).fit(numbers, frame["grade"])
     assert (
-        np.abs(_linear.linear(model, numbers, "grade").scores(range(50)) - model.predict_proba(numbers[:50])).max()
+        np.abs(_folded.fold(model, numbers, "grade").scores(range(50)) - model.predict_proba(numbers[:50])).max()
         < 1e-12
     )
 
@@ -110,16 +112,16 @@ def test_columns_are_taken_as_the_model_takes_them() -> None:
     )
     held = frame.drop(columns=["customer", "default"])
     model.fit(held[["age", "late", "staff"]], frame["default"])
-    folded = _linear.linear(model, held, "default")
+    folded = _folded.fold(model, held, "default")
     assert np.abs(folded.scores(range(600)) - model.predict_proba(held[["age", "late", "staff"]])).max() < 1e-12
     # Whatever the model does not take is in no schema.
     assert [column.name for column in folded.columns] == ["age", "late", "staff"]
     with pytest.raises(cloison.FrameError, match="age"):
-        _linear.linear(model, held[["late", "staff"]], "default")
+        _folded.fold(model, held[["late", "staff"]], "default")
     blank = held.assign(employer=pd.Series(["", None, "public"] * 200, dtype="object"))
     words = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(blank[["employer"]], frame["default"])
     with pytest.raises(cloison.FrameError, match="blank text"):
-        _linear.linear(words, blank[["employer"]], "default")
+        _folded.fold(words, blank[["employer"]], "default")
     with pytest.raises(cloison.FrameError, match="no column 'defalt'"):
         cloison.audit(model, frame, label="defalt", passive=["late"])
 
@@ -129,7 +131,7 @@ def test_what_is_not_linear_is_refused_by_name() -> None:
     held, label = frame[["age", "late"]], frame["default"]
     for model, says in (
         (make_pipeline(PowerTransformer(), LogisticRegression()), r"powertransformer.*PowerTransformer"),
-        (make_pipeline(StandardScaler(), MLPClassifier(max_iter=20)), "MLPClassifier"),
+        (make_pipeline(StandardScaler(), RandomForestClassifier(5)), "RandomForestClassifier is not taken"),
         (make_pipeline(MinMaxScaler(clip=True), LogisticRegression()), "clip"),
     ):
         with warnings.catch_warnings():
@@ -139,6 +141,36 @@ def test_what_is_not_linear_is_refused_by_name() -> None:
             cloison.audit(
                 model, frame[["customer", "age", "late", "default"]], id="customer", label="default", passive=["late"]
             )
+
+
+@pytest.mark.parametrize(
+    ("activation", "hidden"), [("logistic", (6,)), ("tanh", (5, 3)), ("relu", (8, 4, 4)), ("identity", (4,))]
+)
+@pytest.mark.parametrize("label", ["default", "grade"])
+def test_perceptrons_are_folded_in_their_first_layer(activation: str, hidden: tuple[int, ...], label: str) -> None:
+    """Two classes, which scikit-learn gives one output, and three."""
+    frame = credit(600)
+    held = frame.drop(columns=["customer", "default"])
+    head = MLPClassifier(hidden, activation=activation, max_iter=30, random_state=2)
+    model = make_pipeline(*pipeline().named_steps.values()).set_params(logisticregression=head)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(held, frame[label])
+    folded = _folded.fold(model, held, label)
+    assert np.abs(folded.scores(range(600)) - model.predict_proba(held)).max() < 1e-12
+    assert folded.classes == sorted(frame[label].unique())
+    # Without an activation it is a linear model.
+    assert (folded.layers is None) == (activation == "identity")
+
+
+def test_a_perceptron_of_several_labels_is_refused() -> None:
+    frame = credit(300)
+    held, both = frame[["age", "late"]], np.column_stack([frame["staff"], frame["grade"] == "low"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MLPClassifier((3,), max_iter=5).fit(held, both)
+    with pytest.raises(cloison.FrameError, match="several labels"):
+        _folded.fold(model, held, "both")
 
 
 REGRESSORS = [
@@ -161,7 +193,7 @@ def test_models_of_numbers_are_folded_with_their_link(model: Any) -> None:
     held = frame.drop(columns=["customer", "default"])
     numbers = np.random.default_rng(5).gamma(2.0, 1.5, len(frame)) + frame["age"] / 50
     whole = make_pipeline(*pipeline().named_steps.values()).set_params(logisticregression=model).fit(held, numbers)
-    folded = _linear.linear(whole, held, "claims")
+    folded = _folded.fold(whole, held, "claims")
     expected = whole.predict(held)
     assert folded.classes == ["claims"]
     assert folded.link in {"identity", "log"}
@@ -173,12 +205,12 @@ def test_what_is_no_single_number_is_refused_by_name() -> None:
     held = frame[["age", "late"]]
     both = LinearRegression().fit(held, np.column_stack([held["age"], held["late"]]))
     with pytest.raises(cloison.FrameError, match="predicts 2 numbers"):
-        _linear.linear(both, held, "claims")
+        _folded.fold(both, held, "claims")
     moved = TransformedTargetRegressor(LinearRegression(), func=np.log1p, inverse_func=np.expm1).fit(
         held, frame["age"] + 1
     )
     with pytest.raises(cloison.FrameError, match="TransformedTargetRegressor is not taken"):
-        _linear.linear(moved, held, "claims")
+        _folded.fold(moved, held, "claims")
 
 
 def test_exact_numbers_give_back_what_lies_on_a_grid(programs: Path) -> None:
@@ -197,11 +229,69 @@ def test_exact_numbers_give_back_what_lies_on_a_grid(programs: Path) -> None:
     assert rows.loc[rows["attribute"].isin(["age", "sex"]), "added_risk"].max() < 0.5
 
 
-@pytest.mark.parametrize("head", [LogisticRegression(max_iter=1000), PoissonRegressor(max_iter=1000)], ids=str)
+class Folder:
+    """The folder of a deployment, of which each party runs on a free port of this machine."""
+
+    _services: ClassVar = {"coordinator": "coordinator", "passive-1": "passive-party", "active": "active-party"}
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder, self.programs = folder, programs
+        self.ports = dict(zip((7100, 7101, 7102), free_ports(3), strict=True))
+        for file in folder.glob("*/*.toml"):
+            moved = re.sub(
+                r"(coordinator|active|passive-1|0\.0\.0\.0|127\.0\.0\.1):(\d+)",
+                lambda m: f"127.0.0.1:{self.ports[int(m[2])]}",
+                file.read_text(),
+            )
+            file.write_text(moved)
+
+    def run(self, party: str, command: str, *words: str) -> None:
+        """Runs a command of a party, which must succeed."""
+        ended = self._run(party, command, *words)
+        assert ended.returncode == 0, ended.stderr
+
+    def _run(self, party: str, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+        called = [str(self.programs / self._services[party]), command, "--config", f"{party}.toml", *words]
+        return subprocess.run(called, cwd=self.folder / party, capture_output=True, text=True, timeout=60, check=False)
+
+    def scores(self, prepare: Sequence[str]) -> pd.DataFrame:
+        """Starts all parties, has the active party prepare a model, and asks for the scores of the test records."""
+        processes = []
+        try:
+            for party, program in self._services.items():
+                words = [str(self.programs / program), "serve", "--config", f"{party}.toml"]
+                with (self.folder / f"{party}.log").open("w") as log:
+                    processes.append(subprocess.Popen(words, cwd=self.folder / party, stdout=log, stderr=log))
+            deadline = time.monotonic() + 30
+            while self._run("active", "check", "--health").returncode != 0:
+                assert time.monotonic() < deadline, (self.folder / "active.log").read_text()
+                time.sleep(0.1)
+            self.run("active", *prepare)
+            asked = (self.folder / "active/data/test.ids").read_text().split()
+            tls = self.folder / "active/tls"
+            with cloison.ActiveParty(
+                f"127.0.0.1:{self.ports[7102]}", ca=tls / "ca.pem", cert=tls / "active.pem", key=tls / "active.key"
+            ) as service:
+                return service.predict(asked)
+        finally:
+            for process in processes:
+                process.terminate()
+                process.wait(timeout=15)
+
+
+HEADS = [
+    LogisticRegression(max_iter=1000),
+    PoissonRegressor(max_iter=1000),
+    MLPClassifier((9, 4), max_iter=60, random_state=4),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("head", HEADS, ids=str)
 def test_a_pipeline_is_served_with_the_same_answers(programs: Path, tmp_path: Path, head: Any) -> None:
     """The folder of the deployment, started as its README says, gives the answers of scikit-learn."""
     frame = credit()
-    number = isinstance(head, PoissonRegressor)
+    number, network = isinstance(head, PoissonRegressor), isinstance(head, MLPClassifier)
     if number:
         frame["default"] = np.random.default_rng(3).poisson(frame["age"] / 20)
     held = frame.drop(columns=["customer", "default"])
@@ -219,47 +309,15 @@ def test_a_pipeline_is_served_with_the_same_answers(programs: Path, tmp_path: Pa
     )
     assert report.verdict is not None
     assert set(report.policies.index) >= {"none", "rounding (decimals = 1)"}
-    ports = dict(zip((7100, 7101, 7102), free_ports(3), strict=True))
-    for file in folder.glob("*/*.toml"):
-        moved = re.sub(
-            r"(coordinator|active|passive-1|0\.0\.0\.0|127\.0\.0\.1):(\d+)",
-            lambda m: f"127.0.0.1:{ports[int(m[2])]}",
-            file.read_text(),
-        )
-        file.write_text(moved)
-    services = {"coordinator": "coordinator", "passive-1": "passive-party", "active": "active-party"}
-    processes = []
-
-    def run(party: str, *words: str) -> subprocess.CompletedProcess[str]:
-        called = [str(programs / services[party]), *words]
-        return subprocess.run(called, cwd=folder / party, capture_output=True, text=True, timeout=60, check=False)
-
-    lent = ("--parameters", "parameters.json", "--active-party", "active")
-    assert run("passive-1", "import-parameters", "--config", "passive-1.toml", *lent).returncode == 0
-    assert (
-        run("active", "import-parameters", "--config", "active.toml", "--parameters", "parameters.json").returncode == 0
-    )
-    try:
-        for party, program in services.items():
-            words = [str(programs / program), "serve", "--config", f"{party}.toml"]
-            with (tmp_path / f"{party}.log").open("w") as log:
-                processes.append(subprocess.Popen(words, cwd=folder / party, stdout=log, stderr=log))
-        deadline = time.monotonic() + 30
-        while run("active", "check", "--config", "active.toml", "--health").returncode != 0:
-            assert time.monotonic() < deadline, (tmp_path / "active.log").read_text()
-            time.sleep(0.1)
-        published = run("active", "publish", "--config", "active.toml", "--training-ids", "data/train.ids")
-        assert published.returncode == 0, published.stderr
-        asked = (folder / "active/data/test.ids").read_text().split()
-        tls = folder / "active/tls"
-        with cloison.ActiveParty(
-            f"127.0.0.1:{ports[7102]}", ca=tls / "ca.pem", cert=tls / "active.pem", key=tls / "active.key"
-        ) as service:
-            scores = service.predict(asked)
-    finally:
-        for process in processes:
-            process.terminate()
-            process.wait(timeout=15)
+    parties = Folder(folder, programs)
+    part = "parameters.safetensors" if network else "parameters.json"
+    parties.run("passive-1", "import-parameters", "--parameters", part, "--active-party", "active")
+    parties.run("active", "import-parameters", "--parameters", part)
+    if network:
+        top = ("--parameters", "top.safetensors", "--active-party", "active")
+        parties.run("coordinator", "import-parameters", *top)
+    scores = parties.scores(["publish", "--training-ids", "data/train.ids"])
+    asked = (folder / "active/data/test.ids").read_text().split()
     rows = frame.set_index("customer").loc[asked]
     # The folder's policy is the first one, `none`.
     if number:
@@ -267,6 +325,39 @@ def test_a_pipeline_is_served_with_the_same_answers(programs: Path, tmp_path: Pa
     else:
         expected = model.predict_proba(rows[held.columns])
         assert np.abs(scores[list(model.classes_)].to_numpy() - expected).max() < 1e-12
+
+
+@pytest.mark.parametrize("link", ["identity", "log"])
+def test_a_number_is_trained_by_the_parties_of_a_folder(programs: Path, tmp_path: Path, link: str) -> None:
+    """The parties of the folder train on secret shares what scikit-learn finds with all data in one place."""
+    frame = credit()
+    rng = np.random.default_rng(8)
+    predictor = frame["age"] / 40 + 0.4 * frame["late"] - 0.8 * (frame["grade"] == "low")
+    exact = np.exp(predictor - 2)
+    frame["default"] = (
+        rng.poisson(exact) if link == "log" else np.round(1000 + 50 * predictor + rng.normal(0, 5, len(frame)), 1)
+    )
+    held = ["age", "late", "grade"]
+    folder = tmp_path / "deployment"
+    cloison.try_table(
+        frame[["customer", *held, "default"]],
+        id="customer",
+        label="default",
+        passive=["late", "grade"],
+        number=True,
+        link=link,
+        policies=["none"],
+        deployment=folder,
+    )
+    found = Folder(folder, programs).scores(["train"])["default"]
+    trained = frame[frame["customer"].isin((folder / "active/data/train.ids").read_text().split())]
+    columns = ColumnTransformer([("grade", OneHotEncoder(drop="first"), ["grade"])], remainder="passthrough")
+    head = PoissonRegressor(alpha=0, max_iter=1000) if link == "log" else LinearRegression()
+    model = make_pipeline(columns, head).fit(trained[held], trained["default"])
+    expected = model.predict(frame.set_index("customer").loc[found.index][held])
+    # The folder's training stops early, so that both are near each other and not equal.
+    away = np.abs(found.to_numpy() - expected).mean() / expected.std()
+    assert away < 0.05, away
 
 
 def test_a_verdict_takes_one_call(programs: Path) -> None:
@@ -282,5 +373,12 @@ def test_a_verdict_takes_one_call(programs: Path) -> None:
     assert {"none", "class_label"} <= {policy.split(" ")[0] for policy in report.policies.index}
     tried = cloison.try_table(credit(), id="customer", label="default", passive=PASSIVE, policies=["class_label"])
     assert json.dumps(str(tried.verdict))
+    counts = credit().assign(default=lambda frame: frame["late"] + (frame["age"] > 50))
+    counts["late"] = np.random.default_rng(1).permutation(counts["late"])
+    for link in (None, "log"):
+        tried = cloison.try_table(
+            counts, id="customer", label="default", passive=PASSIVE, number=True, link=link, policies=["none"]
+        )
+        assert tried.verdict is not None
     with pytest.raises(cloison.InputError, match="incom"):
         cloison.try_table(credit(300), id="customer", label="default", passive=["incom"])

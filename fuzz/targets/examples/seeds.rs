@@ -76,6 +76,7 @@ fn messages() -> Vec<Seed> {
         model: None,
         shuffle_block: 0,
         private: false,
+        label_scale: None,
     };
     let privacy = pb::Privacy { clip: 1.0, noise: 4.0, epsilon: 8.5, delta: 1e-5, steps: 10 };
     let class_names = || vec!["no".to_owned(), "yes".into()];

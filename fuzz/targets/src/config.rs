@@ -103,6 +103,7 @@ fn active_party(text: &str) {
         patience: t.patience,
         seed: t.seed,
         shuffle_block: t.shuffle_block,
+        label_scale: None,
         model,
     };
     if let Ok(config) = TrainingConfig::try_from(values.clone()) {

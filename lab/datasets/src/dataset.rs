@@ -149,6 +149,7 @@ pub struct Dataset {
     pub(super) features: Vec<FeatureSpec>,
     pub(super) x: DMatrix<f64>,
     pub(super) labels: Vec<u32>,
+    pub(super) numbers: Option<(FeatureSpec, Vec<f64>)>,
     pub(super) class_names: Vec<String>,
     pub(super) parts: Option<Vec<Part>>,
     pub(super) split: Split,
@@ -194,14 +195,20 @@ impl Dataset {
         &self.x
     }
 
-    /// Returns true if the label is a number: it has one name in place of classes, and its values
-    /// are not kept.
+    /// Returns true if the label is a number: it has one name in place of classes.
     #[must_use]
     pub fn is_of_numbers(&self) -> bool {
         self.class_names.len() == 1
     }
 
-    /// Returns the class of each record, from 0.
+    /// Returns name and range of a label that is a number, and the number of each record; `None` if
+    /// its numbers are not known.
+    #[must_use]
+    pub fn numbers(&self) -> Option<(&FeatureSpec, &[f64])> {
+        self.numbers.as_ref().map(|(label, numbers)| (label, &numbers[..]))
+    }
+
+    /// Returns the class of each record, from 0; 0 of a number.
     #[must_use]
     pub fn labels(&self) -> &[u32] {
         &self.labels
@@ -269,6 +276,8 @@ impl Dataset {
         hash.update((parts.len() as u64).to_le_bytes());
         parts.iter().for_each(|p| hash.update([u8::from(*p == Part::Test)]));
         self.labels.iter().for_each(|l| hash.update(l.to_le_bytes()));
+        let numbers = self.numbers.iter().flat_map(|(_, numbers)| numbers);
+        numbers.for_each(|v| hash.update(v.to_bits().to_le_bytes()));
         hash.update((self.x.nrows() as u64).to_le_bytes());
         self.x.iter().for_each(|v| hash.update(v.to_bits().to_le_bytes()));
         hex(hash.finalize())

@@ -151,6 +151,7 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
         features,
         x,
         labels,
+        numbers: None,
         class_names,
         parts,
         split,

@@ -37,9 +37,8 @@ impl Dataset {
         test: Option<&RecordIds>,
         seed: u64,
     ) -> Result<Self, DataError> {
-        let PartyTables { active, passive } = tables;
+        let PartyTables { active, passive, numbers } = tables;
         let class_names = active.schema().output_names();
-        // Numbers are not kept.
         let labels = match active.schema().number_label() {
             Some(_) => None,
             None => Some(active.labels().ok_or(DataError::NoLabels)?),
@@ -73,6 +72,13 @@ impl Dataset {
             None => Some(0),
         };
         let labels = ids.iter().filter_map(label).collect();
+        let numbers = numbers.as_ref().and_then(|table| {
+            let label = table.schema().features().first()?.clone();
+            let unit = table.fetch(&ids).ok()?;
+            let own = unit.matrix().iter().map(|v| label.min + (label.max - label.min) * v);
+            let own = own.collect();
+            Some((label, own))
+        });
         let parts = test.map(|test| parts(&ids, test)).transpose()?;
         let split = split_of(records, test.is_some())?.split(records, parts.as_deref(), seed)?;
         Ok(Self {
@@ -83,6 +89,7 @@ impl Dataset {
             features,
             x,
             labels,
+            numbers,
             class_names,
             parts,
             split,

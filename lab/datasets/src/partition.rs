@@ -21,6 +21,8 @@ pub struct PartyTables {
     pub active: FeatureTable,
     /// The passive parties' features, in the order of the split.
     pub passive: Vec<(PartyName, FeatureTable)>,
+    /// The active party's label as the one feature of a table, if it is a number that is known.
+    pub numbers: Option<FeatureTable>,
 }
 
 /// The two files of one party.
@@ -62,12 +64,8 @@ pub fn divide(
         return Err(DataError::Columns { expected: dataset.features().len(), got: split.total() });
     }
     let label = match (dataset.class_names(), dataset.is_of_numbers()) {
-        ([column], true) => {
-            LabelSpec { column: column.clone(), kind: LabelKind::Number, classes: Vec::new() }
-        }
-        (classes, _) => {
-            LabelSpec { column: "label".into(), kind: LabelKind::Class, classes: classes.to_vec() }
-        }
+        ([column], true) => LabelSpec::of_number(column, None),
+        (classes, _) => LabelSpec::of_classes("label", classes.to_vec()),
     };
     let active = table(dataset, split.active(), Some(label), seed, 0)?;
     let passive = split
@@ -78,7 +76,18 @@ pub fn divide(
             Ok((party.name.clone(), table(dataset, &party.columns, None, seed, item)?))
         })
         .collect::<Result<_, DataError>>()?;
-    Ok(PartyTables { active, passive })
+    let numbers = dataset.numbers().map(|(label, numbers)| {
+        let schema = FeatureSchema::new(vec![label.clone()], None)?;
+        let block = numbers.iter().map(|value| label.normalise(*value));
+        let block = DMatrix::from_iterator(1, numbers.len(), block);
+        Ok::<_, DataError>(FeatureTable::new(
+            schema,
+            dataset.ids().clone(),
+            FeatureBlock::new(block)?,
+            None,
+        )?)
+    });
+    Ok(PartyTables { active, passive, numbers: numbers.transpose()? })
 }
 
 fn table(

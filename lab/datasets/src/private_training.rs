@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use sha2::{Digest, Sha256};
 use vfl_core::model::contract::InitialSeed;
 use vfl_core::model::{Activation, HiddenLayers, Schedule, TrainingConfig};
-use vfl_mpc::{ClearData, FixedPoint, LARGEST_FEATURE, MpcError, Network, Regression};
+use vfl_mpc::{ClearData, Family, FixedPoint, LARGEST_FEATURE, MpcError, Network, Regression};
 use vfl_numerics::{DecompositionError, Whitening};
 
 use crate::VerticalSplit;
@@ -53,6 +53,7 @@ pub fn train_in_the_clear(
         .chain(split.passive().iter().map(|party| &party.columns[..]))
         .collect::<Vec<_>>();
     let regression = Regression {
+        family: Family::Multinomial,
         epochs: values.epochs as usize,
         penalty: values.l2,
         free: 1,

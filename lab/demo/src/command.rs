@@ -26,19 +26,12 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
         DataSpec::Set(set) => set_options(&mut command, set, plan, d),
         DataSpec::Tables(tables) => table_options(&mut command, tables),
     }
-    if let Some(model) = &plan.imported {
-        command.push_str(&format!(" --parameters {}", quoted(&model.file.to_string_lossy())));
+    match &plan.imported {
+        Some(model) => {
+            command.push_str(&format!(" --parameters {}", quoted(&model.file.to_string_lossy())));
+        }
+        None => training_options(&mut command, plan),
     }
-    let training = plan.training.values();
-    let noise = plan.privacy.is_some() || !plan.private_trainings.is_empty();
-    let default = match training.model.is_default() && !noise {
-        true => TrainingMode::Private,
-        false => TrainingMode::Plain,
-    };
-    if training.mode != default {
-        command.push_str(&format!(" --mode {}", training.mode));
-    }
-    model_options(&mut command, &training.model);
     if plan.policies != default_policies() {
         if every_policy(k) == plan.policies {
             command.push_str(" --policy all");
@@ -71,7 +64,7 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     if plan.privacy.is_some() || epochs != DEFAULT_EPOCHS {
         command.push_str(&format!(" --epochs {epochs}"));
     }
-    if plan.show_network {
+    if plan.show_network && plan.imported.is_none() {
         command.push_str(" --show-network");
     }
     if let Some(metrics) = &plan.metrics {
@@ -138,6 +131,20 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// Appends the mode of a training and the options of its model.
+fn training_options(command: &mut String, plan: &DemoPlan) {
+    let training = plan.training.values();
+    let noise = plan.privacy.is_some() || !plan.private_trainings.is_empty();
+    let default = match plan.linear() && !noise {
+        true => TrainingMode::Private,
+        false => TrainingMode::Plain,
+    };
+    if training.mode != default {
+        command.push_str(&format!(" --mode {}", training.mode));
+    }
+    model_options(command, &training.model);
+}
+
 /// Appends the options of a model that is not softmax regression.
 fn model_options(command: &mut String, model: &ModelConfig) {
     if model.is_default() {
@@ -149,7 +156,9 @@ fn model_options(command: &mut String, model: &ModelConfig) {
         hidden.map(ToString::to_string).collect::<Vec<_>>().join(",")
     };
     let settings = model.settings();
-    if settings.contains_key("hidden") {
+    if let Some(link) = settings.get("link").and_then(|link| link.as_str()) {
+        command.push_str(&format!(" --link {link}"));
+    } else if settings.contains_key("hidden") {
         command.push_str(&format!(" --hidden {}", widths(settings)));
         if let Some(activation) =
             settings.get("activation").and_then(|activation| activation.as_str())

@@ -10,7 +10,7 @@ use vfl_auditor::audit::{Findings, Plan};
 use vfl_auditor::report::privacy_notes;
 use vfl_core::hex;
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::types::{PartyName, RecordIds};
+use vfl_core::types::{PartyName, RecordIds, ReleasedScores};
 use vfl_datasets::set_facts::SetFacts;
 use vfl_datasets::{Dataset, VerticalSplit, partition};
 use vfl_passive_party::config::{Grant, ReleasePolicy, TrainingPolicy};
@@ -55,10 +55,16 @@ impl DemoDeployment {
     /// Measures the accuracy of the live service on all test records; `None` for a model of a
     /// number.
     pub(super) async fn test_accuracy(&self) -> anyhow::Result<Option<f64>> {
+        let test_ids = self.dataset.ids().select(&self.dataset.split().test);
         if self.dataset.is_of_numbers() {
+            if let Some(share) = explained(&self.deployment, &self.dataset, &test_ids).await? {
+                let count = test_ids.len();
+                say(&format!(
+                    "share of the label's variance explained on {count} test records: {share:.3}"
+                ));
+            }
             return Ok(None);
         }
-        let test_ids = self.dataset.ids().select(&self.dataset.split().test);
         let found = accuracy(&self.deployment, &self.dataset, &test_ids).await?;
         say(&format!("accuracy on {} test records: {found:.4}", test_ids.len()));
         Ok(Some(found))
@@ -248,6 +254,30 @@ pub(super) fn fewest_batch(dataset: &Dataset) -> u32 {
 /// it.
 pub(super) fn computing_party<'a>(names: impl Iterator<Item = &'a PartyName>) -> Option<PartyName> {
     names.min().cloned()
+}
+
+/// Measures the share of the label's variance that the live service explains, R²; `None` if the
+/// numbers are not known.
+async fn explained(
+    deployment: &Deployment,
+    dataset: &Dataset,
+    ids: &RecordIds,
+) -> anyhow::Result<Option<f64>> {
+    let Some((_, numbers)) = dataset.numbers() else { return Ok(None) };
+    let truth: Vec<f64> = dataset.split().test.iter().map(|&record| numbers[record]).collect();
+    let mean = truth.iter().sum::<f64>() / truth.len().max(1) as f64;
+    let mut client = deployment.active_client()?;
+    let (mut left, mut all, mut at) = (0.0, 0.0, 0);
+    for from in (0..ids.len()).step_by(8192) {
+        let released = client.predict(&ids.slice(from, from + 8192), 1).await?;
+        let ReleasedScores::Numbers(predicted) = released else { return Ok(None) };
+        for predicted in &predicted {
+            left += (truth[at] - predicted).powi(2);
+            all += (truth[at] - mean).powi(2);
+            at += 1;
+        }
+    }
+    Ok((all > 0.0).then(|| 1.0 - left / all))
 }
 
 /// Measures the accuracy of the live service through the active party, as any client would.

@@ -10,8 +10,8 @@ use vfl_auditor::recommend::coordinator_config;
 use vfl_core::data::Cell;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::FeatureStore;
-use vfl_core::model::{ParameterFile, TrainingValues};
-use vfl_core::types::RecordIds;
+use vfl_core::model::TrainingValues;
+use vfl_core::types::{PartyName, RecordIds};
 use vfl_datasets::Dataset;
 use vfl_defense::Policy;
 use vfl_features::stores::{TableFile, rows_of};
@@ -20,12 +20,15 @@ use vfl_studies::{PartyData, TableSpec};
 use vfl_testbed::certs;
 
 use crate::demo_deployment::{computing_party, fewest_batch, fewest_records};
+use crate::plan::ImportedParameters;
 
 const COORDINATOR: &str = "coordinator";
 const ACTIVE: &str = "active";
 const AUDITOR: &str = "auditor";
 /// The folder of the key that signs certificates.
 const AUTHORITY: &str = "authority";
+/// The file of the coordinator's part of an imported network.
+const TOP_FILE: &str = "top.safetensors";
 
 /// The content of a deployment folder.
 pub struct DeploymentFolder<'a> {
@@ -39,7 +42,7 @@ pub struct DeploymentFolder<'a> {
     pub training: &'a TrainingValues,
     /// The parameters of a model that was trained elsewhere, of all features of the data; `None`:
     /// the parties train.
-    pub parameters: Option<&'a ParameterFile>,
+    pub parameters: Option<&'a ImportedParameters>,
     /// The policy that the coordinator is to apply.
     pub policy: &'a Policy,
     /// Host names or addresses of parties, by their names. A party that is not named has its name
@@ -113,13 +116,9 @@ impl DeploymentFolder<'_> {
                 &rows(self.tables.file(file), party.table.schema())?,
             )?;
             put(data.join(format!("{name}.schema.toml")), &party.schema_text)?;
-            if let Some(whole) = self.parameters {
-                let features = party.table.schema().features().iter();
-                let names: Vec<String> = features.map(|feature| feature.name.clone()).collect();
-                let bias = whole.bias().filter(|_| name == ACTIVE).cloned();
-                let part = whole.part(&names)?.with_bias(bias).to_json();
-                write_atomic(&root.join(name).join("parameters.json"), &part, true)?;
-            }
+        }
+        for (path, content) in self.parameter_files()? {
+            write_atomic(&root.join(path), &content, true)?;
         }
         let ids = |records: &[usize]| lines(&self.dataset.ids().select(records));
         let split = self.dataset.split();
@@ -137,6 +136,39 @@ impl DeploymentFolder<'_> {
             put(root.join(format!("{}.schema.toml", self.tables.name())), &schema)?;
         }
         put(root.join("README.md"), &self.readme())
+    }
+
+    /// Returns the files of an imported model: each party's part, and the coordinator's of a
+    /// network.
+    fn parameter_files(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+        let Some(whole) = self.parameters else { return Ok(Vec::new()) };
+        let parties = self.parties.iter().map(|party| {
+            let name = party.name.as_ref().map_or(ACTIVE, |name| name.as_str());
+            let features = party.table.schema().features().iter();
+            anyhow::Ok((PartyName::new(name)?, features.map(|f| f.name.clone()).collect()))
+        });
+        let parties = parties.collect::<anyhow::Result<Vec<(PartyName, Vec<String>)>>>()?;
+        let place = |party: &str| Path::new(party).join(whole.part_name());
+        match whole {
+            ImportedParameters::Linear(whole) => {
+                let part = |(name, features): &(PartyName, Vec<String>)| {
+                    let bias = whole.bias().filter(|_| name.as_str() == ACTIVE).cloned();
+                    let part = whole.part(features)?.with_bias(bias);
+                    Ok((place(name.as_str()), part.to_json()))
+                };
+                parties.iter().map(part).collect()
+            }
+            ImportedParameters::Network(whole) => {
+                let division = whole.divide(&parties)?;
+                let top = (Path::new(COORDINATOR).join(TOP_FILE), division.top.to_bytes()?);
+                let parts = division
+                    .parts
+                    .iter()
+                    .zip(&parties)
+                    .map(|(part, (name, _))| Ok((place(name.as_str()), part.to_bytes()?)));
+                parts.chain([Ok(top)]).collect()
+            }
+        }
     }
 
     /// Makes the certificates, and gives each party its own key and no other.
@@ -219,21 +251,31 @@ impl DeploymentFolder<'_> {
     }
 
     fn active(&self) -> anyhow::Result<String> {
-        let TrainingValues { epochs, l2, validation_share, patience, seed, model, .. } =
-            self.training;
-        let model = toml::to_string(&BTreeMap::from([("model", model)]))?;
         let coordinator = self.address(COORDINATOR);
+        let training = match self.parameters {
+            Some(_) => String::new(),
+            None => self.training()?,
+        };
         Ok(format!(
             "{}[data]\ncsv = \"data/{ACTIVE}.csv\"\nschema = \"data/{ACTIVE}.schema.toml\"\n\n\
              [coordinator]\nname = \"{COORDINATOR}\"\naddress = \"{coordinator}\"\n\n{}\
-             [audit]\nallowed = true\n\n\
-             # On secret shares: nobody sees another's features, labels, scores or parameters.\n\
-             [training]\ntrain_ids = \"data/train.ids\"\nepochs = {epochs}\nl2 = {l2:?}\n\
-             validation_share = {validation_share:?}\npatience = {patience}\nseed = {seed}\n\n{model}\n\
+             [audit]\nallowed = true\n\n{training}\
              [client]\naddress = \"127.0.0.1:{}\"\n",
             self.head(ACTIVE, "The active party."),
             self.passive_parties(),
             self.port(ACTIVE)
+        ))
+    }
+
+    /// Returns the active party's settings of the training.
+    fn training(&self) -> anyhow::Result<String> {
+        let TrainingValues { epochs, l2, validation_share, patience, seed, model, .. } =
+            self.training;
+        let model = toml::to_string(&BTreeMap::from([("model", model)]))?;
+        Ok(format!(
+            "# On secret shares: nobody sees another's features, labels, scores or parameters.\n\
+             [training]\ntrain_ids = \"data/train.ids\"\nepochs = {epochs}\nl2 = {l2:?}\n\
+             validation_share = {validation_share:?}\npatience = {patience}\nseed = {seed}\n\n{model}\n"
         ))
     }
 
@@ -293,8 +335,15 @@ impl DeploymentFolder<'_> {
              certificates) to yourself.\n\nBefore you do: the schemas are public. Where they were guessed, their ranges are extremes of \
              the data: replace them by ranges that are known without the data.\n\nOn each machine, in the party's folder:\n\n```console\n",
         );
-        let import = "import-parameters --parameters parameters.json --config";
+        let part = self.parameters.map_or("", ImportedParameters::part_name);
+        let import = format!("import-parameters --parameters {part} --config");
         let imported = self.parameters.is_some();
+        if let Some(ImportedParameters::Network(_)) = self.parameters {
+            let _ = writeln!(
+                text,
+                "coordinator import-parameters --parameters {TOP_FILE} --config coordinator.toml --active-party {ACTIVE}"
+            );
+        }
         let _ = writeln!(text, "coordinator serve --config coordinator.toml");
         for name in self.passive() {
             if imported {
@@ -344,7 +393,8 @@ fn lines(ids: &RecordIds) -> String {
 
 /// Returns the columns of a file that a schema declares, as CSV: the values as they are.
 fn rows(file: TableFile<'_>, schema: &FeatureSchema) -> anyhow::Result<String> {
-    let columns = schema.source_columns();
+    // A label that is a number is a column beside the features.
+    let columns = schema.with_number().source_columns();
     let declared: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let mut rows = rows_of(file, Some(&declared))?;
     let names = rows.names().to_vec();

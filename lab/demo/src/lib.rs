@@ -16,7 +16,7 @@ mod sweep;
 pub use pieces::{PieceSummary, Sharing, check_shared, share};
 pub use plan::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, ImportedModel,
-    default_number_policies, default_policies, every_policy,
+    ImportedParameters, default_number_policies, default_policies, every_policy, predicted_range,
 };
 
 pub use demo_deployment::serve;

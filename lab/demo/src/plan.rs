@@ -6,12 +6,14 @@ use anyhow::Context;
 use vfl_auditor::report::Thresholds;
 use vfl_core::metrics::Metric;
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{ParameterFile, SOFTMAX_REGRESSION, TrainingConfig};
+use vfl_core::model::{
+    GENERALIZED_LINEAR, NetworkFile, ParameterFile, SOFTMAX_REGRESSION, TrainingConfig,
+};
 use vfl_core::types::RecordIds;
 use vfl_datasets::Dataset;
 use vfl_defense::{Bins, DefenseConfig, Policy};
 use vfl_studies::DataSpec;
-use vfl_testbed::deployment::WholeModel;
+use vfl_testbed::deployment::{WholeModel, WholeParameters};
 use vfl_transform::TransformConfig;
 
 /// The plan of a demonstration.
@@ -65,13 +67,32 @@ pub struct DemoPlan {
     pub seed: u64,
 }
 
-/// A linear model that was trained elsewhere.
+/// A model that was trained elsewhere.
 #[derive(Debug, Clone)]
 pub struct ImportedModel {
     /// The file of its parameters.
     pub file: PathBuf,
-    /// The parameters of all features of the data, normalised, in their order.
-    pub parameters: ParameterFile,
+    /// The parameters of all features of the data, normalised.
+    pub parameters: ImportedParameters,
+}
+
+/// The parameters of all features, of a model that was trained elsewhere.
+#[derive(Debug, Clone)]
+pub enum ImportedParameters {
+    /// Those of a linear model, in the order of the features.
+    Linear(ParameterFile),
+    /// Those of a perceptron.
+    Network(NetworkFile),
+}
+
+impl ImportedParameters {
+    /// Returns the name of the file of a party's part.
+    pub(super) fn part_name(&self) -> &'static str {
+        match self {
+            Self::Linear(_) => "parameters.json",
+            Self::Network(_) => "parameters.safetensors",
+        }
+    }
 }
 
 impl ImportedModel {
@@ -80,15 +101,18 @@ impl ImportedModel {
     /// # Errors
     /// If the parameters have no bias.
     pub(super) fn whole(&self) -> anyhow::Result<WholeModel> {
-        let parameters = &self.parameters;
-        Ok(WholeModel {
-            link: parameters.link(),
-            weights: parameters.weights().clone(),
-            bias: parameters.bias().context("the parameters have no `bias`")?.clone(),
-            class_names: parameters.class_names().to_vec(),
-            summary: None,
-            training_ids: RecordIds::default(),
-        })
+        let (parameters, class_names) = match &self.parameters {
+            ImportedParameters::Linear(file) => {
+                let bias = file.bias().context("the parameters have no `bias`")?.clone();
+                let (link, weights) = (file.link(), file.weights().clone());
+                (WholeParameters::Linear { link, weights, bias }, file.class_names())
+            }
+            ImportedParameters::Network(file) => {
+                (WholeParameters::Network(file.clone()), file.class_names())
+            }
+        };
+        let (class_names, training_ids) = (class_names.to_vec(), RecordIds::default());
+        Ok(WholeModel { parameters, class_names, summary: None, training_ids })
     }
 }
 
@@ -99,15 +123,19 @@ pub fn default_policies() -> Vec<Policy> {
     [DefenseConfig::None {}, DefenseConfig::Rounding { decimals: 2 }, label].map(Policy::of).into()
 }
 
-/// Returns the policies of a demonstration of a model of a number unless others are named: the
-/// number as it is, and ten bins between the least and the greatest number of the data.
+/// Returns the least and the greatest number that a linear model predicts for the data.
 #[must_use]
-pub fn default_number_policies(model: &ParameterFile, dataset: &Dataset) -> Vec<Policy> {
+pub fn predicted_range(model: &ParameterFile, dataset: &Dataset) -> (f64, f64) {
     let mut predictors = model.weights() * dataset.x();
-    let bias = model.bias().map_or(0.0, |bias| bias[0]);
-    predictors.add_scalar_mut(bias);
+    predictors.add_scalar_mut(model.bias().map_or(0.0, |bias| bias[0]));
     let numbers = predictors.map(|eta| model.link().number(eta));
-    let (lower, upper) = (numbers.min(), numbers.max());
+    (numbers.min(), numbers.max())
+}
+
+/// Returns the policies of a demonstration of a model of a number unless others are named: the
+/// number as it is, and ten bins in this range.
+#[must_use]
+pub fn default_number_policies((lower, upper): (f64, f64)) -> Vec<Policy> {
     let mut policies = vec![Policy::of(DefenseConfig::None {})];
     // Three digits, outwards: a policy is read by people.
     let digit = 10f64.powf(((upper - lower).log10()).floor() - 2.0);
@@ -137,7 +165,7 @@ impl DemoPlan {
 
     /// Returns true if the model has weights that can be released and divided along other columns.
     pub(super) fn linear(&self) -> bool {
-        self.training.values().model.kind() == SOFTMAX_REGRESSION
+        [SOFTMAX_REGRESSION, GENERALIZED_LINEAR].contains(&self.training.values().model.kind())
     }
 }
 

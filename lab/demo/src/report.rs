@@ -82,7 +82,7 @@ pub(super) fn report(
             .into(),
     ];
     let model = &plan.training.values().model;
-    if !model.is_default() {
+    if !plan.linear() {
         let shown = match plan.show_network {
             true => {
                 "The active party is shown all of it. Attacks on equations take a linear model and did not run."
@@ -92,10 +92,20 @@ pub(super) fn report(
                  one that learns them is not measured."
             }
         };
-        let (kind, settings) = (model.kind(), serde_json::Value::Object(model.settings().clone()));
-        report
-            .notes
-            .push(format!("The model is of kind `{kind}` with the settings {settings}. {shown}"));
+        let of = match plan.imported {
+            Some(_) => {
+                let top = serde_json::Value::Object(model.top().cloned().unwrap_or_default());
+                format!(
+                    "The model is a perceptron of all features with the settings {top}, trained elsewhere: each party computes its addend \
+                     of the first hidden layer, and the coordinator the rest."
+                )
+            }
+            None => {
+                let settings = serde_json::Value::Object(model.settings().clone());
+                format!("The model is of kind `{}` with the settings {settings}.", model.kind())
+            }
+        };
+        report.notes.push(format!("{of} {shown}"));
     }
     if plan.sweeps() && plan.transform != (TransformConfig::None {}) {
         report

@@ -5,12 +5,11 @@ use vfl_auditor::audit;
 use vfl_auditor::audit::Plan;
 use vfl_auditor::report::{DefenseKnowledge, Sweep, SweepError, SweepPoint, ThreatModel};
 use vfl_coordinator::registry::TrainingSummary;
-use vfl_core::model::Link;
 use vfl_core::types::RecordIds;
 use vfl_datasets::{Dataset, vertical_split};
 use vfl_defense::Policy;
 use vfl_present::progress::Progress;
-use vfl_testbed::deployment::{Help, WholeModel, white_box};
+use vfl_testbed::deployment::{Help, WholeModel, WholeParameters, white_box};
 use vfl_transform::TransformConfig;
 
 use super::demo_deployment::{DemoDeployment, deploy};
@@ -48,10 +47,9 @@ impl SweepInput {
                     training_records: published.training_records,
                     validation_records: published.validation_records,
                 };
+                let link = plan.training.values().model.link()?;
                 WholeModel {
-                    link: Link::Softmax,
-                    weights,
-                    bias,
+                    parameters: WholeParameters::Linear { link, weights, bias },
                     class_names: dataset.class_names().to_vec(),
                     summary: Some(summary),
                     training_ids: training_ids.clone(),

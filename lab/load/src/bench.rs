@@ -17,7 +17,7 @@ use vfl_datasets::{
 use vfl_protocol::pb;
 use vfl_server::service::{Credentials, Peer, Role, TlsFiles};
 use vfl_testbed::certs;
-use vfl_testbed::deployment::WholeModel;
+use vfl_testbed::deployment::{WholeModel, WholeParameters};
 
 use super::process::Worker;
 use super::relay::Relay;
@@ -245,9 +245,11 @@ fn prepare(dir: &Path) -> anyhow::Result<(RecordIds, String)> {
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let training_ids = dataset.ids().slice(0, 2);
     let whole = WholeModel {
-        link: Link::Softmax,
-        weights: DMatrix::from_fn(CLASSES, FEATURES, |_, _| rng.random::<f64>() - 0.5),
-        bias: DVector::zeros(CLASSES),
+        parameters: WholeParameters::Linear {
+            link: Link::Softmax,
+            weights: DMatrix::from_fn(CLASSES, FEATURES, |_, _| rng.random::<f64>() - 0.5),
+            bias: DVector::zeros(CLASSES),
+        },
         class_names: dataset.class_names().to_vec(),
         summary: Some(TrainingSummary {
             config: TrainingConfig::default(),

@@ -9,13 +9,14 @@ use vfl_auditor::report::Report;
 use vfl_auditor::{measured, metrics_of};
 use vfl_core::metrics::{Correlation, Metric};
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
-use vfl_datasets::{DataError, Dataset, VerticalSplit};
+use vfl_core::model::{Combiner, Link, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
+use vfl_datasets::{Dataset, VerticalSplit};
 use vfl_defense::{DefenseConfig, NumberPipeline, Pipeline, Policy};
 use vfl_demo::inference::{Inferences, Kind};
 use vfl_demo::{
-    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, ImportedModel, PieceSummary,
-    Sharing, check_shared, default_number_policies, default_policies, every_policy, run, share,
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, ImportedModel,
+    ImportedParameters, PieceSummary, Sharing, check_shared, default_number_policies,
+    default_policies, every_policy, predicted_range, run, share,
 };
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
 use vfl_passive_party::training_map::possible;
@@ -68,8 +69,8 @@ pub struct DemoArgs {
     features: String,
     #[command(flatten)]
     pub(super) model: ModelArgs,
-    /// Serve a linear model that was trained elsewhere, in place of training one: the file of
-    /// `cloison split-parameters`, with weights of features in their own units. Its `samples`,
+    /// Serve a model that was trained elsewhere, in place of training one: the file of `cloison
+    /// split-parameters`, a linear model or a perceptron of features in their own units. Its `samples`,
     /// records with scores of the program that trained it, are compared.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "mode", "epochs", "privacy_noise", "private_trainings", "train_transform", "inference"])]
     pub(super) parameters: Option<PathBuf>,
@@ -294,13 +295,18 @@ impl DemoArgs {
                     .into(),
             ));
         }
-        let sums = training.values().model.combiner() == Combiner::Sum;
         let data = self.data.spec()?;
         // Invalid input must be reported before anything is started.
         let dataset = self.data.load_any()?;
-        if dataset.is_of_numbers() && self.parameters.is_none() {
-            return Err(CliError::input(DataError::NumberLabel));
+        if self.model.link.is_some() && !dataset.is_of_numbers() {
+            return Err(CliError::Input(
+                "--link: the label has classes; --number-label says that it is a number".into(),
+            ));
         }
+        let training = match dataset.is_of_numbers() && self.parameters.is_none() {
+            true => self.number_training(&dataset, &training)?,
+            false => training,
+        };
         let split = self.data.split(&dataset)?;
         let (transform, training_transform) = self.transforms(&split)?;
         let test = dataset.split().test.len();
@@ -312,11 +318,23 @@ impl DemoArgs {
         }
         let imported = self.parameters.as_deref().map(|file| whole_model(file, &dataset));
         let imported = imported.transpose()?;
-        let mut policies = match imported.as_ref().filter(|_| dataset.is_of_numbers()) {
-            Some(model) => number_policies(&self.policies, model, &dataset)?,
-            None => policies(&self.policies, dataset.class_names().len())?,
+        let mut policies = match imported.as_ref().map(|model| &model.parameters) {
+            Some(ImportedParameters::Linear(file)) if dataset.is_of_numbers() => {
+                number_policies(&self.policies, file.link(), predicted_range(file, &dataset))?
+            }
+            None if dataset.is_of_numbers() => {
+                let link = training.values().model.link().map_err(CliError::input)?;
+                let range = dataset.numbers().map(|(label, _)| (label.min, label.max));
+                number_policies(&self.policies, link, range.unwrap_or_default())?
+            }
+            _ => policies(&self.policies, dataset.class_names().len())?,
         };
-        if !self.model.linear() {
+        let network = imported.as_ref().map(|model| self.network(model, &training)).transpose()?;
+        let network = network.flatten();
+        let is_network = network.is_some();
+        let training = network.unwrap_or(training);
+        let sums = training.values().model.combiner() == Combiner::Sum;
+        if !self.model.linear() || is_network {
             let weights = |policy: &Policy| {
                 policy.defenses.iter().any(|d| matches!(d, DefenseConfig::LogitNoise { .. }))
             };
@@ -349,13 +367,63 @@ impl DemoArgs {
             policies,
             transform,
             training_transform,
-            show_network: self.show_network,
+            // Whoever trained the model had all of its parameters.
+            show_network: self.show_network || is_network,
             // The passive parties of a demonstration answer without noise.
             metrics: measured(&thresholds, metrics, default),
             thresholds,
             sweep: !self.no_sweep,
             seed: self.data.seed,
         })
+    }
+
+    /// Returns the training of a model of a number.
+    fn number_training(
+        &self,
+        dataset: &Dataset,
+        training: &TrainingConfig,
+    ) -> Result<TrainingConfig, CliError> {
+        if dataset.numbers().is_none() {
+            return Err(CliError::Input(
+                "the label is a number without a range, or no table has it: a training needs its column, with `min` and `max` in [label] \
+                 of the schema; --parameters serves a model that was trained elsewhere"
+                    .into(),
+            ));
+        }
+        if self.privacy_noise.is_some() || !self.private_trainings.is_empty() {
+            return Err(CliError::Input(
+                "--privacy-noise, --private-trainings: a model of a number is trained on secret shares, without noise"
+                    .into(),
+            ));
+        }
+        if self.mode.as_deref() == Some("plain") || self.shard.is_some() || self.merge {
+            return Err(CliError::Input(
+                "--mode plain, --shard, --merge: a model of a number is trained on secret shares alone"
+                    .into(),
+            ));
+        }
+        let (mode, model) = (TrainingMode::Private, self.model.number_model()?);
+        let values = TrainingValues { mode, model, ..training.values().clone() };
+        TrainingConfig::try_from(values).map_err(CliError::input)
+    }
+
+    /// Returns the training with the model that an imported network makes; `None` for a linear
+    /// model.
+    fn network(
+        &self,
+        imported: &ImportedModel,
+        training: &TrainingConfig,
+    ) -> Result<Option<TrainingConfig>, CliError> {
+        let ImportedParameters::Network(network) = &imported.parameters else { return Ok(None) };
+        if self.transform != "none" {
+            return Err(CliError::Input(
+                "--transform: transforms are of linear models; leave it out".into(),
+            ));
+        }
+        let model = network.divided_model().map_err(CliError::input)?;
+        let mode = TrainingMode::Plain;
+        let values = TrainingValues { mode, model, ..training.values().clone() };
+        TrainingConfig::try_from(values).map(Some).map_err(CliError::input)
     }
 
     /// Returns true if rows of the report are of plain trainings, beside which the report's own
@@ -393,6 +461,7 @@ impl DemoArgs {
             patience: 15,
             seed: self.data.seed,
             shuffle_block: 0,
+            label_scale: None,
             model,
         })
         .map_err(CliError::input)
@@ -492,15 +561,15 @@ fn policies(texts: &[String], classes: usize) -> Result<Vec<Policy>, CliError> {
 /// Parses the policies for a model of a number; the default ones if none are named.
 fn number_policies(
     texts: &[String],
-    model: &ImportedModel,
-    dataset: &Dataset,
+    link: Link,
+    range: (f64, f64),
 ) -> Result<Vec<Policy>, CliError> {
     if texts.is_empty() {
-        return Ok(default_number_policies(&model.parameters, dataset));
+        return Ok(default_number_policies(range));
     }
     let parsed = texts.iter().map(|text| {
         let policy: Policy = text.parse().map_err(CliError::input)?;
-        NumberPipeline::build(&policy.defenses, model.parameters.link())
+        NumberPipeline::build(&policy.defenses, link)
             .map_err(|e| CliError::Input(format!("policy `{policy}`: {e}")))?;
         Ok(policy)
     });

@@ -1,7 +1,7 @@
 //! The options that name a model.
 
 use clap::Args;
-use vfl_core::model::{Combiner, ModelConfig, Settings};
+use vfl_core::model::{Combiner, GENERALIZED_LINEAR, Link, ModelConfig, Settings};
 use vfl_datasets::ImageShape;
 use vfl_server::cli::CliError;
 
@@ -15,6 +15,10 @@ pub struct ModelArgs {
     /// Activation function of its hidden layers: sigmoid, tanh or relu. Default: sigmoid.
     #[arg(long, value_name = "NAME", requires = "hidden")]
     activation: Option<String>,
+    /// Link of a model of a number: identity, as in linear regression, or log, as in Poisson
+    /// regression of counts. Default: identity.
+    #[arg(long, value_name = "NAME", value_parser = ["identity", "log"], conflicts_with_all = ["hidden", "residual"])]
+    pub(super) link: Option<String>,
     /// Train a residual network at each party. Only for images.
     #[arg(long, conflicts_with = "hidden")]
     pub(super) residual: bool,
@@ -32,6 +36,22 @@ impl ModelArgs {
     /// Returns true if the model is linear.
     pub(super) fn linear(&self) -> bool {
         self.hidden.is_empty() && !self.residual
+    }
+
+    /// Returns the model of a label that is a number.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] for options of networks.
+    pub(super) fn number_model(&self) -> Result<ModelConfig, CliError> {
+        if !self.linear() || self.embedding.is_some() {
+            return Err(CliError::Input(
+                "--hidden, --residual, --embedding: the label is a number, and models of numbers are linear"
+                    .into(),
+            ));
+        }
+        let link = self.link.as_deref().unwrap_or(Link::Identity.as_str());
+        let settings = Settings::from_iter([("link".to_owned(), link.into())]);
+        ModelConfig::new(Combiner::Sum, GENERALIZED_LINEAR, None, settings).map_err(CliError::input)
     }
 
     /// Returns the model for records of this shape.

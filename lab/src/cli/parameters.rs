@@ -8,16 +8,21 @@ use std::str::FromStr;
 use clap::{ArgGroup, Args};
 use nalgebra::DVector;
 use vfl_core::data::schema::FeatureSchema;
-use vfl_core::model::{ParameterFile, ParameterFileError};
+use vfl_core::model::network_file::EXTENSION;
+use vfl_core::model::{
+    NetworkDivision, NetworkFile, NetworkFileError, ParameterFile, ParameterFileError,
+};
 use vfl_core::types::PartyName;
 use vfl_datasets::Dataset;
-use vfl_demo::ImportedModel;
+use vfl_demo::{ImportedModel, ImportedParameters};
 use vfl_present::progress::say;
 use vfl_server::cli::{CliError, key_value};
 use vfl_state::files::write_atomic;
 
 /// The name of the active party's file.
 const ACTIVE: &str = "active";
+/// The name of the coordinator's file of a network.
+const TOP: &str = "top";
 
 /// The arguments of `cloison split-parameters`
 #[derive(Debug, Args)]
@@ -40,16 +45,25 @@ With --normalised, x are features normalised to [0, 1] by the ranges that the sc
 units: weights are then multiplied by max - min, and weight times min is added to the bias, which is the active party's. \
 Where a schema clamps, values outside its range are moved to it before the model sees them.
 
-Writes active.parameters.json and NAME.parameters.json, readable by their owner alone. Give each party its own file and \
+A perceptron of all features is a .safetensors file, as `active-party import-parameters --help` has it, whose first layer takes the \
+features of all parties. Each party gets its columns of that layer, as an embedding, and the coordinator the other layers \
+(top.parameters.safetensors, for `coordinator import-parameters`):
+  cloison split-parameters --parameters model.safetensors --active active.schema.toml --active-party fintech \\
+      --passive bank-a=bank-a.schema.toml --raw --out parameters
+
+Writes active.parameters.json and NAME.parameters.json, or .safetensors, readable by their owner alone. Give each party its own file and \
 remove the whole one: whoever has a party's weights has its white box. Then each party imports its file \
 (`passive-party import-parameters`, `active-party import-parameters`), and `active-party publish` puts the model in service.")]
 pub struct SplitParametersArgs {
-    /// The parameters of the whole model (JSON).
+    /// The parameters of the whole model (JSON; a network as .safetensors).
     #[arg(long, value_name = "FILE")]
     parameters: PathBuf,
     /// The active party's schema file, which names the classes.
     #[arg(long, value_name = "SCHEMA")]
     active: PathBuf,
+    /// The name of the active party in its certificate, for a network.
+    #[arg(long, value_name = "NAME")]
+    active_party: Option<PartyName>,
     /// A passive party and its schema file; once per party.
     #[arg(long = "passive", value_name = "NAME=SCHEMA", required = true)]
     passive: Vec<PassiveSchema>,
@@ -138,11 +152,21 @@ pub(super) fn whole_model(file: &Path, dataset: &Dataset) -> Result<ImportedMode
     let names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
     let ranges: Vec<(f64, f64)> =
         features.iter().map(|feature| (feature.min, feature.max)).collect();
-    let read = || -> Result<ParameterFile, ParameterFileError> {
-        let whole = ParameterFile::read(file)?.with_classes(dataset.class_names())?;
-        let whole = whole.with_features(&names)?;
-        whole.check_samples(&ranges, "it lies outside the ranges of the schema")?;
-        whole.rescaled(&ranges)
+    let read = || -> Result<ImportedParameters, NetworkFileError> {
+        match read_whole(file)? {
+            ImportedParameters::Linear(whole) => {
+                let whole = whole.with_classes(dataset.class_names())?.with_features(&names)?;
+                whole.check_samples(&ranges, "it lies outside the ranges of the schema")?;
+                Ok(ImportedParameters::Linear(whole.rescaled(&ranges)?))
+            }
+            ImportedParameters::Network(_) if dataset.is_of_numbers() => {
+                Err(NetworkFileError::Model(NUMBERS.to_owned()))
+            }
+            ImportedParameters::Network(whole) => {
+                let whole = whole.with_classes(dataset.class_names())?.with_features(&names)?;
+                Ok(ImportedParameters::Network(whole.rescaled(&ranges)?))
+            }
+        }
     };
     match read() {
         Ok(parameters) => Ok(ImportedModel { file: file.to_owned(), parameters }),
@@ -150,14 +174,30 @@ pub(super) fn whole_model(file: &Path, dataset: &Dataset) -> Result<ImportedMode
     }
 }
 
+/// The refusal of a network whose output is a number.
+const NUMBERS: &str =
+    "a network of all parties' features has scores of classes; models of a number are linear ones";
+
+/// Reads the file of a whole model: JSON of a linear one, or safetensors.
+fn read_whole(file: &Path) -> Result<ImportedParameters, NetworkFileError> {
+    if file.extension().is_none_or(|extension| extension != EXTENSION) {
+        return Ok(ImportedParameters::Linear(ParameterFile::read(file)?));
+    }
+    let file = NetworkFile::read(file)?;
+    Ok(match file.linear()? {
+        Some(linear) => ImportedParameters::Linear(linear),
+        None => ImportedParameters::Network(file),
+    })
+}
+
 impl SplitParametersArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let refused = |e: ParameterFileError| {
+        let refused = |e: NetworkFileError| {
             CliError::Input(format!("parameter file {}: {e}", self.parameters.display()))
         };
         let mut parts = vec![Part { name: ACTIVE.into(), schema: read_schema(&self.active)? }];
         for PassiveSchema { name, schema } in &self.passive {
-            if parts.iter().any(|part| part.name == name.as_str()) {
+            if name.as_str() == TOP || parts.iter().any(|part| part.name == name.as_str()) {
                 return Err(CliError::Input(format!(
                     "--passive {name}: the name is taken by another party's file"
                 )));
@@ -183,18 +223,75 @@ impl SplitParametersArgs {
             );
             return Err(CliError::Input(message));
         }
-        let whole = ParameterFile::read(&self.parameters).map_err(refused)?;
-        let whole = whole.with_classes(&outputs).map_err(refused)?;
-        let files = split(&whole, &parts, self.raw).map_err(refused)?;
-        for (part, file) in parts.iter().zip(&files) {
-            let path = self.out.join(format!("{}.parameters.json", part.name));
-            write_atomic(&path, &file.to_json(), true)
-                .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", path.display())))?;
-            let bias = if file.bias().is_some() { " and the bias" } else { "" };
-            let (k, d) = file.weights().shape();
-            let outputs = if k == 1 { "a number".to_owned() } else { format!("{k} classes") };
-            say(&format!("wrote {}: {outputs} x {d} features{bias}", path.display()));
+        match read_whole(&self.parameters).map_err(refused)? {
+            ImportedParameters::Linear(whole) => {
+                let whole = whole.with_classes(&outputs).map_err(|e| refused(e.into()))?;
+                let files = split(&whole, &parts, self.raw).map_err(|e| refused(e.into()))?;
+                for (part, file) in parts.iter().zip(&files) {
+                    let bias = if file.bias().is_some() { " and the bias" } else { "" };
+                    let (k, d) = file.weights().shape();
+                    let outputs =
+                        if k == 1 { "a number".to_owned() } else { format!("{k} classes") };
+                    let name = format!("{}.parameters.json", part.name);
+                    self.write(&name, &file.to_json(), &format!("{outputs} x {d} features{bias}"))?;
+                }
+                Ok(())
+            }
+            ImportedParameters::Network(whole) => {
+                let whole = whole.with_classes(&outputs).map_err(refused)?;
+                self.divide(&whole, &parts)
+            }
         }
+    }
+
+    /// Divides a network, and writes the parties' files and the coordinator's.
+    fn divide(&self, whole: &NetworkFile, parts: &[Part]) -> Result<(), CliError> {
+        let Some(active) = &self.active_party else {
+            return Err(CliError::Input(
+                "--active-party: name the active party, as in its certificate: the inputs of the coordinator's part are called by it"
+                    .into(),
+            ));
+        };
+        let divided = || -> Result<NetworkDivision, NetworkFileError> {
+            if whole.class_names().len() < 2 {
+                return Err(NetworkFileError::Model(NUMBERS.to_owned()));
+            }
+            let features: Vec<_> = parts.iter().flat_map(|part| part.schema.features()).collect();
+            let names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
+            let mut whole = whole.with_features(&names)?;
+            if self.raw {
+                let ranges: Vec<_> = features.iter().map(|f| (f.min, f.max)).collect();
+                whole = whole.rescaled(&ranges)?;
+            }
+            let passive = self.passive.iter().map(|party| &party.name);
+            let parties = std::iter::once(active).chain(passive).zip(parts);
+            let parties = parties.map(|(name, part)| {
+                let names = part.schema.features().iter().map(|feature| feature.name.clone());
+                (name.clone(), names.collect::<Vec<String>>())
+            });
+            whole.divide(&parties.collect::<Vec<_>>())
+        };
+        let refused = |e: NetworkFileError| {
+            CliError::Input(format!("parameter file {}: {e}", self.parameters.display()))
+        };
+        let division = divided().map_err(refused)?;
+        let files = parts.iter().map(|part| part.name.as_str()).zip(&division.parts);
+        for (name, file) in files.chain([(TOP, &division.top)]) {
+            let content = file.to_bytes().map_err(refused)?;
+            let parameters = file.parameters();
+            let (inputs, outputs) = (parameters.features, parameters.spec.width());
+            let shape = format!("{inputs} inputs, {outputs} outputs");
+            self.write(&format!("{name}.parameters.{EXTENSION}"), &content, &shape)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file that its owner alone can read.
+    fn write(&self, name: &str, content: &[u8], shape: &str) -> Result<(), CliError> {
+        let path = self.out.join(name);
+        write_atomic(&path, content, true)
+            .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", path.display())))?;
+        say(&format!("wrote {}: {shape}", path.display()));
         Ok(())
     }
 }
@@ -202,6 +299,8 @@ impl SplitParametersArgs {
 #[cfg(test)]
 mod tests {
     use vfl_core::data::table::FeatureStore as _;
+    use vfl_core::model::contract::{SubModelOrigin, start_of};
+    use vfl_core::model::{SubModelSpec, kinds};
     use vfl_core::types::LogitShare;
     use vfl_datasets::{DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, load, partition};
 
@@ -292,5 +391,65 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(doubled.contains("not softmax(W x + b)"), "{doubled}");
+    }
+
+    /// The files that a network is divided into are those of its parties and of the coordinator.
+    #[test]
+    fn a_network_is_written_in_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let label = "[label]\ncolumn = \"y\"\nclasses = [\"no\", \"yes\"]\n";
+        for (name, features, label) in [("a", ["x", "y"], label), ("b", ["u", "v"], "")] {
+            let features = features.map(|name| {
+                format!("[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 10\nmax = 20\n")
+            });
+            let text = format!("id = \"id\"\n{label}{}", features.concat());
+            std::fs::write(at(&format!("{name}.schema.toml")), text).unwrap();
+        }
+        let settings = serde_json::json!({ "hidden": [3], "activation": "relu" });
+        let spec = SubModelSpec::new("mlp", 2, settings.as_object().unwrap().clone()).unwrap();
+        let origin = SubModelOrigin { spec, features: 4, active: true, start: start_of(5) };
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let model = kinds::start(&origin).unwrap();
+        let whole = NetworkFile::of(&*model, &names(&["v", "y", "x", "u"]), &names(&["no", "yes"]));
+        std::fs::write(at("model.safetensors"), whole.to_bytes().unwrap()).unwrap();
+        let args = |active_party: Option<&str>, name: &str| SplitParametersArgs {
+            parameters: at("model.safetensors"),
+            active: at("a.schema.toml"),
+            active_party: active_party.map(|name| PartyName::new(name).unwrap()),
+            passive: vec![PassiveSchema {
+                name: PartyName::new(name).unwrap(),
+                schema: at("b.schema.toml"),
+            }],
+            raw: true,
+            normalised: false,
+            out: at("out"),
+        };
+        let refused = args(None, "bank").run().unwrap_err().to_string();
+        assert!(refused.contains("--active-party"), "{refused}");
+        let refused = args(Some("shop"), "top").run().unwrap_err().to_string();
+        assert!(refused.contains("--passive top"), "{refused}");
+        args(Some("shop"), "bank").run().unwrap();
+        let read = |name: &str| {
+            NetworkFile::read(&at(&format!("out/{name}.parameters.safetensors"))).unwrap()
+        };
+        let (active, passive, top) = (read(ACTIVE), read("bank"), read(TOP));
+        assert_eq!(top.feature_names()[2..4], ["shop.3", "bank.1"]);
+        // A record in the units of the file, and normalised.
+        let own = [12.0, 15.0, 11.0, 19.0];
+        let normalised = own.map(|value| (value - 10.0) / 10.0);
+        let column = |values: &[f64]| nalgebra::DMatrix::from_column_slice(values.len(), 1, values);
+        let outputs = |file: &NetworkFile, values: &[f64]| {
+            kinds::restore(file.parameters())
+                .unwrap()
+                .outputs(&column(values))
+                .unwrap()
+                .into_matrix()
+        };
+        let [v, y, x, u] = normalised;
+        let mut embeddings = outputs(&active, &[x, y]).as_slice().to_vec();
+        embeddings.extend_from_slice(outputs(&passive, &[u, v]).as_slice());
+        let off = (outputs(&top, &embeddings) - outputs(&whole, &own)).amax();
+        assert!(off < 1e-12, "{off}");
     }
 }

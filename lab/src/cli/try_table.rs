@@ -47,8 +47,8 @@ pub struct TryArgs {
     columns: ColumnArgs,
     #[command(flatten)]
     model: ModelArgs,
-    /// Serve a linear model that was trained elsewhere, in place of training one: the file of
-    /// `cloison split-parameters`, with weights of features in their own units.
+    /// Serve a model that was trained elsewhere, in place of training one: the file of `cloison
+    /// split-parameters`, a linear model or a perceptron of features in their own units.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "embedding", "epochs"])]
     parameters: Option<PathBuf>,
     /// Test records to attack, at least 100.

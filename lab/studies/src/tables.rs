@@ -52,6 +52,9 @@ pub struct PartyData {
     pub notes: Vec<String>,
     /// The table.
     pub table: FeatureTable,
+    /// The active party's label as the one feature of a table, if it is a number with a range and
+    /// the file has it.
+    pub numbers: Option<FeatureTable>,
 }
 
 impl TableSpec {
@@ -76,11 +79,11 @@ impl TableSpec {
     /// If they have no record in common, or the ids of the test records cannot be read.
     pub fn join(&self, parties: &[PartyData]) -> anyhow::Result<Dataset> {
         let (active, passive) = parties.split_first().context("no table is named")?;
-        let active = active.table.clone();
+        let (active, numbers) = (active.table.clone(), active.numbers.clone());
         let passive = passive.iter().filter_map(|of| Some((of.name.clone()?, of.table.clone())));
         let passive = passive.collect();
         let test = self.test_ids.as_deref().map(read_ids).transpose()?;
-        let tables = PartyTables { active, passive };
+        let tables = PartyTables { active, passive, numbers };
         Ok(Dataset::join(&self.name(), &tables, test.as_ref(), self.seed)?)
     }
 
@@ -274,7 +277,21 @@ impl TableSpec {
         let mut rows = rows_of(self.file(file), Some(&wanted))?;
         let table = FeatureTable::from_rows(schema.clone(), &mut *rows, &Limits::default());
         let table = table.map_err(|e| with_bad_cells(e, self.file(file), &schema))?;
-        Ok(PartyData { name, schema_text: text, schema_file, notes, table })
+        let numbers = self.numbers(file, &schema)?;
+        Ok(PartyData { name, schema_text: text, schema_file, notes, table, numbers })
+    }
+
+    /// Reads a label that is a number with a range, if the file has it.
+    fn numbers(&self, file: &Path, schema: &FeatureSchema) -> anyhow::Result<Option<FeatureTable>> {
+        let (Some(alone), Some(label)) = (schema.number_schema(), schema.number_label()) else {
+            return Ok(None);
+        };
+        let mut rows = rows_of(self.file(file), None)?;
+        if !rows.names().iter().any(|name| name == label) {
+            return Ok(None);
+        }
+        let table = FeatureTable::from_rows(alone.clone(), &mut *rows, &Limits::default());
+        Ok(Some(table.map_err(|e| with_bad_cells(e, self.file(file), &alone))?))
     }
 }
 

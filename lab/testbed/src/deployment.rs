@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nalgebra::{DMatrix, DVector};
 use vfl_active_party::config::AlignmentTable;
+use vfl_active_party::training_labels::NumberSource;
 use vfl_coordinator::config as coordinator;
 use vfl_core::data::table::{FeatureStore, FeatureTable};
 use vfl_core::model::TrainingConfig;
@@ -29,7 +30,7 @@ use passive::{PassiveSettings, start_passive};
 use running::{ANY_PORT, RunningParty, listen, run};
 use spec::top_grant;
 pub use spec::{AlignmentRuns, DeploymentSpec, Help, active_name, consent, white_box};
-pub use whole_model::WholeModel;
+pub use whole_model::{WholeModel, WholeParameters};
 
 use vfl_auditor::audit::Targets;
 use vfl_auditor::client::ActiveParty;
@@ -163,6 +164,8 @@ impl Deployment {
 
         let (listener, address) = listen(ANY_PORT).await?;
         let active_features = spec.tables.active.schema().len();
+        let numbers = spec.tables.numbers;
+        let numbers = numbers.map(|table| NumberSource::Features(Arc::new(table).into()));
         let settings =
             vfl_active_party::config::Settings {
                 credentials: active_credentials.clone(),
@@ -170,6 +173,7 @@ impl Deployment {
                 monitoring: for_active,
                 state_dir: (&spec.state_dir.join("active")).into(),
                 features: place(&active_name, spec.tables.active)?,
+                numbers,
                 coordinator: peer(Role::Coordinator, &coordinator_name, coordinator.address),
                 passive_parties: peers,
                 peer_timeout: Duration::from_secs(30),

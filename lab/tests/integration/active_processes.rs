@@ -74,6 +74,7 @@ impl Site {
             monitoring: Default::default(),
             state_dir,
             features: self.table.clone().into(),
+            numbers: None,
             coordinator: self.deployment.coordinator_peer(),
             passive_parties: self.deployment.passive_peers(),
             peer_timeout: Duration::from_secs(30),

@@ -71,6 +71,7 @@ async fn second_active(
         monitoring: Default::default(),
         state_dir: dir.into(),
         features,
+        numbers: None,
         coordinator: deployment.coordinator_peer(),
         passive_parties: Vec::new(),
         peer_timeout: Duration::from_secs(30),

@@ -18,6 +18,7 @@ mod metrics;
 mod moments;
 mod monitoring;
 mod networks;
+mod number_training;
 mod numbers;
 mod passive_processes;
 mod predictions;

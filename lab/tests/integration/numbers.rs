@@ -10,12 +10,13 @@ use vfl_attack::{AttackConfig, Method};
 use vfl_auditor::audit;
 use vfl_auditor::audit::{Findings, Plan};
 use vfl_auditor::report::Outcome;
-use vfl_core::data::schema::{FeatureSchema, FeatureSpec, LabelKind, LabelSpec};
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec, LabelSpec};
 use vfl_core::data::table::FeatureTable;
 use vfl_core::model::{Link, ParameterFile};
 use vfl_core::types::{FeatureBlock, PartyName, RecordIds, ReleasedScores};
 use vfl_datasets::PartyTables;
 use vfl_defense::{DefenseConfig, Policy};
+use vfl_passive_party::config::TrainingPolicy;
 use vfl_protocol::pb;
 use vfl_state::{ImportRequest, import_parameters};
 use vfl_testbed::deployment::{Deployment, DeploymentSpec, active_name, consent, white_box};
@@ -23,18 +24,18 @@ use vfl_transform::TransformConfig;
 
 use super::support::{active_client, config, score};
 
-const RECORDS: usize = 240;
+pub(super) const RECORDS: usize = 240;
 /// Features of the active party, and of the passive one: of these the first is whole numbers from 0 to 20.
-const OWN: usize = 2;
-const PASSIVE: usize = 2;
+pub(super) const OWN: usize = 2;
+pub(super) const PASSIVE: usize = 2;
 
 /// A deployment of an active and a passive party, with no model yet.
-struct Here {
+pub(super) struct Here {
     dir: TempDir,
-    deployment: Deployment,
+    pub(super) deployment: Deployment,
     /// All features, the active party's first: (OWN + PASSIVE) × RECORDS.
-    x: DMatrix<f64>,
-    ids: RecordIds,
+    pub(super) x: DMatrix<f64>,
+    pub(super) ids: RecordIds,
 }
 
 fn names(passive: bool) -> Vec<String> {
@@ -42,7 +43,7 @@ fn names(passive: bool) -> Vec<String> {
     (from..to).map(|at| format!("f{at}")).collect()
 }
 
-fn tables(x: &DMatrix<f64>, ids: &RecordIds) -> PartyTables {
+fn tables(x: &DMatrix<f64>, ids: &RecordIds, numbers: Option<&[f64]>) -> PartyTables {
     let table = |passive: bool, label: Option<LabelSpec>| {
         let features = names(passive).into_iter().map(|name| match name.as_str() {
             "f2" => FeatureSpec { step: Some(0.05), ..FeatureSpec::numeric(name, 0.0, 1.0) },
@@ -53,15 +54,30 @@ fn tables(x: &DMatrix<f64>, ids: &RecordIds) -> PartyTables {
         let block = x.rows(from, schema.len()).into_owned();
         FeatureTable::new(schema, ids.clone(), FeatureBlock::new(block).unwrap(), None).unwrap()
     };
-    let label = LabelSpec { column: "price".into(), kind: LabelKind::Number, classes: Vec::new() };
+    let label = LabelSpec::of_number("price", None);
     PartyTables {
         active: table(false, Some(label)),
         passive: vec![(PartyName::new("passive-1").unwrap(), table(true, None))],
+        numbers: numbers.map(|numbers| {
+            let label = FeatureSpec::numeric("price", -1000.0, 1000.0);
+            let block = numbers.iter().map(|value| label.normalise(*value));
+            let block = DMatrix::from_iterator(1, numbers.len(), block);
+            let schema = FeatureSchema::new(vec![label], None).unwrap();
+            FeatureTable::new(schema, ids.clone(), FeatureBlock::new(block).unwrap(), None).unwrap()
+        }),
     }
 }
 
 impl Here {
     async fn new(defenses: Vec<DefenseConfig>) -> Self {
+        Self::labelled(defenses, |_| None).await
+    }
+
+    /// Starts a deployment whose label has these numbers, of the features of all records.
+    pub(super) async fn labelled(
+        defenses: Vec<DefenseConfig>,
+        numbers: impl Fn(&DMatrix<f64>) -> Option<Vec<f64>>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let x = DMatrix::from_fn(OWN + PASSIVE, RECORDS, |i, j| match i {
             2 => ((7 * j + 3) % 21) as f64 / 20.0,
@@ -69,12 +85,16 @@ impl Here {
         });
         let ids = RecordIds::new((0..RECORDS).map(|at| format!("r{at}"))).unwrap();
         let deployment = Deployment::start(DeploymentSpec {
-            tables: tables(&x, &ids),
+            tables: tables(&x, &ids, numbers(&x).as_deref()),
             state_dir: dir.path().to_owned(),
             defenses,
             release: white_box(),
             training_transform: TransformConfig::None {},
-            consent: consent(&active_name(), 2),
+            consent: TrainingPolicy {
+                min_records: 100,
+                min_batch: 1,
+                ..consent(&active_name(), 2)
+            },
             audits: true,
             help: Default::default(),
             active_privacy: None,
@@ -116,9 +136,14 @@ impl Here {
 
     /// The released numbers of all records.
     async fn numbers(&self) -> Vec<f64> {
-        let answer = score(&self.deployment, &self.ids).await.unwrap();
+        self.served(&self.ids).await
+    }
+
+    /// The released numbers of some records.
+    pub(super) async fn served(&self, ids: &RecordIds) -> Vec<f64> {
+        let answer = score(&self.deployment, ids).await.unwrap();
         assert_eq!(answer.class_names, ["price"]);
-        match vfl_protocol::read_release(answer.release.as_ref(), RECORDS, 1).unwrap() {
+        match vfl_protocol::read_release(answer.release.as_ref(), ids.len(), 1).unwrap() {
             ReleasedScores::Numbers(m) => m.as_slice().to_vec(),
             other => panic!("no numbers: {other:?}"),
         }

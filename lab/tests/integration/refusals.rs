@@ -832,6 +832,9 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
     let blocks = pb::TrainingConfig { shuffle_block: 100, ..(&config(1)).into() };
     let blocks = pb::TrainingStart { config: Some(blocks), ..good.start(4) };
     table.add(path, "blocks of few batches", start(blocks), ARGUMENT, "`shuffle_block`");
+    let scaled = pb::TrainingConfig { label_scale: Some(2.0), ..(&config(1)).into() };
+    let scaled = pb::TrainingStart { config: Some(scaled), ..good.start(4) };
+    table.add(path, "a unit of labels that are classes", start(scaled), ARGUMENT, "`label_scale`");
     for (bad, count) in [("one record", 1), ("4294967295 records", u32::MAX)] {
         table.add(path, bad, start(good.start(count)), ARGUMENT, "`record_count`");
     }

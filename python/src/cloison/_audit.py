@@ -58,11 +58,11 @@ def audit(config: Any, frame: pd.DataFrame | None = None, **options: Any) -> Rep
 
     `audit(config)` takes the configuration file of an audit (TOML), or the same as a dictionary.
 
-    `audit(estimator, frame, label=…, passive=[…])` serves a fitted LogisticRegression, or a linear model of a number (LinearRegression,
-    Ridge, Lasso, PoissonRegressor, GammaRegressor, TweedieRegressor and their like), alone or behind a Pipeline of StandardScaler,
-    MinMaxScaler, RobustScaler, MaxAbsScaler, SimpleImputer, OneHotEncoder, OrdinalEncoder and ColumnTransformer, between parties on
-    this machine, of which the passive ones hold the columns `passive`, and audits it. Its answers are compared with those of
-    `predict_proba` or `predict` first.
+    `audit(estimator, frame, label=…, passive=[…])` serves a fitted LogisticRegression, MLPClassifier, or linear model of a number
+    (LinearRegression, Ridge, Lasso, PoissonRegressor, GammaRegressor, TweedieRegressor and their like), alone or behind a Pipeline
+    of StandardScaler, MinMaxScaler, RobustScaler, MaxAbsScaler, SimpleImputer, OneHotEncoder, OrdinalEncoder and
+    ColumnTransformer, between parties on this machine, of which the passive ones hold the columns `passive`, and audits it. Its
+    answers are compared with those of `predict_proba` or `predict` first.
 
     The program `cloison` does it: of the directory that `CLOISON_BIN` names, or on `PATH`. A policy that does not meet a threshold is no
     error; `verdict.met` of the report says so.

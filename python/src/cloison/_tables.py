@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import tempfile
 from collections.abc import Iterable, Sequence
 from os import PathLike
@@ -13,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from . import _binary, _linear, _toml
+from . import _binary, _folded, _toml
 from .errors import FrameError
 from .report import Report, load_report
 
@@ -30,6 +29,8 @@ def try_table(
     passive: Sequence[str] | Sequence[Sequence[str]],
     id: str | None = None,  # noqa: A002
     leave_out: Sequence[str] = (),
+    number: bool = False,
+    link: str | None = None,
     **options: Any,
 ) -> Report:
     """Trains on a frame between parties on this machine, audits what the scores give away, and reads the report.
@@ -43,6 +44,8 @@ def try_table(
         passive: The columns of the data provider; a list of lists for several.
         id: The column of the record ids; by default the index.
         leave_out: Columns that nobody is to have.
+        number: True if the label is a number, and not one of several classes.
+        link: Of a number: "identity", as in linear regression (the default), or "log", as in Poisson regression of counts.
         options: As `audit` has them: `out`, `deployment`, `policies`, `records`, `test_ids`, `recommend`, `max_added_risk`, `seed`,
             `timeout`.
 
@@ -58,7 +61,12 @@ def try_table(
             raise FrameError(f"the frame has no column {unknown[0]!r}")
         table, index = _frame(frame.drop(columns=list(leave_out)), id)
         _write(scratch / "table.csv", table)
-        return _run(scratch, label, passive, ["--id", index], **options)
+        arguments = ["--id", index]
+        if number:
+            arguments.append("--number-label")
+        if link is not None:
+            arguments += ["--link", link]
+        return _run(scratch, label, passive, arguments, **options)
 
 
 def audit_model(
@@ -78,7 +86,7 @@ def audit_model(
         raise FrameError(f"the frame has no column {label!r}")
     table, index = _frame(frame, id)
     held = table.drop(columns=[index, label])
-    model = _linear.linear(estimator, held, label)
+    model = _folded.fold(estimator, held, label)
     number = model.link != "softmax"
     taken = list(getattr(estimator, "feature_names_in_", held.columns))
     method = estimator.predict if number else estimator.predict_proba
@@ -93,10 +101,11 @@ def audit_model(
     with tempfile.TemporaryDirectory(prefix="cloison-") as place:
         scratch = Path(place)
         classes = {"column": label} | ({"kind": "number"} if number else {"classes": model.classes})
-        features = [_linear.schema(column) for column in model.columns]
+        features = [_folded.schema(column) for column in model.columns]
         description = {"id": index, "label": classes, "features": features}
         (scratch / "table.schema.toml").write_text(_toml.dumps(description), encoding="utf-8")
-        (scratch / "model.json").write_text(json.dumps(model.file(expected)), encoding="utf-8")
+        file, content = model.file(expected)
+        (scratch / file).write_bytes(content)
         names = [column.name for column in model.columns]
         table = table[[index, *names, label]]
         for column in model.columns:
@@ -108,7 +117,7 @@ def audit_model(
         if held_out:
             raise FrameError(f"the model takes none of the passive columns {held_out[0]}")
         kept = [[name for name in one if name in names] for one in _parties(passive)]
-        return _run(scratch, label, kept, ["--parameters", "model.json"], **options)
+        return _run(scratch, label, kept, ["--parameters", file], **options)
 
 
 def _frame(frame: pd.DataFrame, id: str | None) -> tuple[pd.DataFrame, str]:  # noqa: A002
@@ -138,7 +147,7 @@ def _write(path: Path, table: pd.DataFrame) -> None:
             or value is pd.NA
         ):
             return ""
-        return value.strftime("%Y-%m-%d") if isinstance(value, pd.Timestamp) else _linear.text(value)
+        return value.strftime("%Y-%m-%d") if isinstance(value, pd.Timestamp) else _folded.text(value)
 
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use vfl_mpc::{
-    Activation, FixedPoint, Logits, Network, NetworkData, PartyIndex, Regression, RegressionData,
-    Session, SharedMatrix, connect_in_memory,
+    Activation, Family, FixedPoint, Logits, Network, NetworkData, PartyIndex, Regression,
+    RegressionData, Session, SharedMatrix, connect_in_memory,
 };
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -90,8 +90,16 @@ fn regression(c: &mut Criterion) {
         [("satellite's size, 60 epochs", 0), ("the same, a fifth validates", records / 5)]
     {
         let (epochs, patience) = (60, 60);
-        let of =
-            Regression { epochs, penalty: 1e-4, free: 1, blocks: 2, validation, patience, fixed };
+        let of = Regression {
+            family: Family::Multinomial,
+            epochs,
+            penalty: 1e-4,
+            free: 1,
+            blocks: 2,
+            validation,
+            patience,
+            fixed,
+        };
         group.bench_function(name, |b| {
             b.iter(|| {
                 compute(|session| {

@@ -1,5 +1,6 @@
 //! The regression in the clear, by the steps of the one on shares.
 
+use crate::family::Family;
 use crate::regression::{Regression, TrainingResult, shift};
 
 impl Regression {
@@ -15,7 +16,8 @@ impl Regression {
     ) -> TrainingResult<Vec<f64>> {
         let (d, k) = (features.len() / records.max(1), labels.len() / records.max(1));
         let (mut weights, mut reached) = (vec![0.0; d * k], vec![0.0; d * k]);
-        let mut scores = vec![1.0 / k as f64; records * k];
+        let mut scores = vec![self.family.start(k); records * k];
+        let mut predictors = vec![0.0; records * k];
         let (mut epochs, mut best_epoch) = (0, 0);
         let (mut best_weights, mut best_score) = (weights.clone(), f64::INFINITY);
         while self.goes_on(epochs, best_epoch) {
@@ -34,18 +36,26 @@ impl Regression {
                     sum / parts as f64
                 };
                 let moved: Vec<f64> = (0..k).map(moved).collect();
+                for (at, moved) in moved.iter().enumerate() {
+                    predictors[at * records + record] += moved * parts as f64;
+                }
                 for _ in 0..parts {
                     let old: Vec<f64> = (0..k).map(|at| scores[at * records + record]).collect();
-                    let half = follow(&old, &old, &moved, 0.5);
-                    for (at, score) in follow(&old, &half, &moved, 1.0).into_iter().enumerate() {
+                    let half = follow(self.family, (&old, &old), &moved, 0.5);
+                    for (at, score) in
+                        follow(self.family, (&old, &half), &moved, 1.0).into_iter().enumerate()
+                    {
                         scores[at * records + record] = score;
                     }
                 }
             }
             epochs += 1;
             let validates = |at: &usize| at % records >= self.trained(records);
-            let squares = (0..records * k).filter(validates);
-            let score: f64 = squares.map(|at| (scores[at] - labels[at]).powi(2)).sum();
+            let of_record = |at: usize| match self.family {
+                Family::Poisson => scores[at] - labels[at] * predictors[at],
+                _ => (scores[at] - labels[at]).powi(2),
+            };
+            let score: f64 = (0..records * k).filter(validates).map(of_record).sum();
             if self.validation == 0 || score < best_score {
                 (best_epoch, best_score) = (epochs, score);
                 best_weights.clone_from(&weights);
@@ -83,9 +93,14 @@ impl Regression {
     }
 }
 
-/// Returns y + `length` (Δz − ⟨Δz, y′⟩) y′ for scores y and the point y′ where the slope is taken.
-fn follow(scores: &[f64], at: &[f64], moved: &[f64], length: f64) -> Vec<f64> {
+/// Returns y + `length` (Δz − ⟨Δz, y′⟩) y′ for scores y and the point y′ where the slope is taken;
+/// for numbers y + `length` Δz, for counts y + `length` Δz y′.
+fn follow(family: Family, (scores, at): (&[f64], &[f64]), moved: &[f64], length: f64) -> Vec<f64> {
     let mean: f64 = moved.iter().zip(at).map(|(z, y)| z * y).sum();
-    let slopes = moved.iter().zip(at).map(|(z, y)| (z - mean) * y);
+    let slopes = moved.iter().zip(at).map(|(z, y)| match family {
+        Family::Multinomial => (z - mean) * y,
+        Family::Gaussian => *z,
+        Family::Poisson => z * y,
+    });
     scores.iter().zip(slopes).map(|(score, slope)| score + length * slope).collect()
 }

@@ -65,6 +65,7 @@ mod clear_network;
 mod clear_regression;
 mod comparison;
 mod error;
+mod family;
 mod fixed_point;
 mod link;
 mod masked;
@@ -85,6 +86,7 @@ mod wave;
 
 pub use clear_network::ClearData;
 pub use error::MpcError;
+pub use family::Family;
 pub use fixed_point::FixedPoint;
 pub use link::{Link, LinkError, MemoryLink, Traffic, connect_in_memory};
 pub use masked::{MASK_KEY_BYTES, MaskKey, MaskedInput, TAG_WORDS};

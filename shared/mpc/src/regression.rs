@@ -1,9 +1,10 @@
-//! Softmax regression on shares, by full batches.
+//! Regression on shares, by full batches: of classes, numbers or counts ([`Family`]).
 //!
-//! The loss is the mean cross-entropy plus λ times the squared weights. Every party prepares its
+//! The loss is the mean of the family's, for classes the cross-entropy, plus λ times the squared
+//! weights. Every party prepares its
 //! own features: it centres them and whitens them, so that XₚᵀXₚ = n I within its block. Then the
-//! curvature of the loss is at most half the number of blocks (Böhning 1992: the Hessian of one
-//! record's loss in its logits is at most ½ I), and Nesterov's accelerated gradient (1983) with
+//! curvature of the loss is at most the number of blocks times that of one record's loss in its
+//! predictors (½ for classes: Böhning 1992), and Nesterov's accelerated gradient (1983) with
 //! that fixed step converges at the pace that correlations *between* parties dictate. No second
 //! moment is estimated, and no learning rate is chosen. The cut of far records
 //! ([`Regression::prepare`]) comes after whitening, so that behind it the bound is approximate.
@@ -18,15 +19,17 @@
 //! Some records may validate. Every party fits its means and its whitening on the other records
 //! alone, which are the n above, and transforms all. The scores of all records follow the logits,
 //! but the residuals of those that validate are left out of the gradient. After each epoch their
-//! Brier score (1950), the mean of Σₖ (yₖ − tₖ)², which is proper, is compared with the best so
-//! far. The bit that says if it is lower is opened, and nothing else: it decides if the weights are
+//! Brier score (1950), the mean of Σₖ (yₖ − tₖ)², which is proper, the squared error of numbers or
+//! the deviance of counts is compared with the best so far. The bit that says if it is lower is opened, and nothing else: it decides if the weights are
 //! kept, and when training stops.
 //!
-//! One epoch: 14 rounds, 8 more for each further substep, and 7 more with validation. These take
+//! One epoch of classes: 14 rounds, 8 more for each further substep, and 7 more with validation; of
+//! numbers 6, without substeps; of counts 10, and 4 more for each further substep. Validation takes
 //! 317 bytes of all parties, however many records and classes there are. The first epoch has
 //! nothing to compare with: 24 bytes, for which nothing waits.
 
 use crate::error::{MpcError, check_length};
+use crate::family::{Family, Means};
 use crate::fixed_point::FixedPoint;
 use crate::matrix::SharedMatrix;
 use crate::party_index::PartyIndex;
@@ -43,6 +46,8 @@ pub const LARGEST_FEATURE: f64 = 8.0;
 /// The settings of a regression, which all parties have agreed on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Regression {
+    /// The family of the labels.
+    pub family: Family,
     /// The largest number of full batches.
     pub epochs: usize,
     /// λ, at least 0, of the weights in whitened coordinates: what a feature is measured in does
@@ -59,7 +64,8 @@ pub struct Regression {
     /// The number of epochs without a better validation score after which training stops, at least
     /// 1. Without validation it has no meaning.
     pub patience: usize,
-    /// The representation of numbers. For n records, n 2^(2 f) must be at most 2^60.
+    /// The representation of numbers. For n records, n 2^(2 f) must be at most 2^60, for counts
+    /// 2^56.
     pub fixed: FixedPoint,
 }
 
@@ -70,7 +76,8 @@ pub struct RegressionData {
     /// validate come last. Sums over records of columns that are not whitened leave the ring
     /// without an error. The weights of a column of zeros are 0.
     pub features: SharedMatrix,
-    /// 1 for the label of a record and 0 for the other classes, records × classes.
+    /// 1 for the label of a record and 0 for the other classes, records × classes; the number or
+    /// the count of each record, records × 1.
     pub labels: SharedMatrix,
 }
 
@@ -89,7 +96,7 @@ pub struct TrainingResult<Weights = SharedMatrix> {
 
 impl Regression {
     /// Returns the factor that every party multiplies its whitened features with. It absorbs the
-    /// step of the gradient, 1 / (blocks / 2 + 2 λ), and the division by the number of records, of
+    /// step of the gradient, 1 / (blocks times curvature + 2 λ), and the division by the number of records, of
     /// which a power of two remains. `records` are all of the data: those that validate are taken
     /// off here.
     #[must_use]
@@ -98,14 +105,18 @@ impl Regression {
         (self.step() * f64::from(shift(trained)).exp2() / trained as f64).sqrt()
     }
 
-    /// Returns whitened features as the computation takes them: cut to [`LARGEST_FEATURE`], and
-    /// scaled. Whitening bounds columns and not records: without the cut, a record far out moves
+    /// Returns whitened features as the computation takes them: scaled and, but for numbers, cut to
+    /// [`LARGEST_FEATURE`]. Whitening bounds columns and not records: without the cut, a record far out moves
     /// its logits so much in one step that its scores leave [0, 1], from where they do not come
-    /// back. `records` are all of the data, whatever rows `whitened` holds.
+    /// back. Numbers have no such range, and uncut features keep the bound of their curvature. `records` are all of the data, whatever rows `whitened` holds.
     #[must_use]
     pub fn prepare(&self, whitened: &[f64], records: usize) -> Vec<f64> {
         let scale = self.feature_scale(records);
-        whitened.iter().map(|x| x.clamp(-LARGEST_FEATURE, LARGEST_FEATURE) * scale).collect()
+        let most = match self.family {
+            Family::Gaussian => f64::INFINITY,
+            Family::Multinomial | Family::Poisson => LARGEST_FEATURE,
+        };
+        whitened.iter().map(|x| x.clamp(-most, most) * scale).collect()
     }
 
     /// Checks the settings for a number of records.
@@ -131,8 +142,8 @@ impl Regression {
         if !(self.penalty >= 0.0 && self.penalty.is_finite()) {
             return wrong("the penalty", self.penalty, "at least 0");
         }
-        if 2 * bits + shift(records) > 60 {
-            let range = "so few that the number of records times 2^(2 bits) is at most 2^60";
+        if 2 * bits + shift(records) + self.family.score_bits() > 60 {
+            let range = "so few that the number of records times 2^(2 bits) is at most 2^60, of counts 2^56";
             return wrong("fraction_bits", bits.into(), range);
         }
         Ok(())
@@ -151,7 +162,7 @@ impl Regression {
 
     /// Returns the step of the gradient in the whitened coordinates.
     pub(crate) fn step(&self) -> f64 {
-        1.0 / (0.5 * self.blocks as f64 + 2.0 * self.penalty)
+        1.0 / (self.family.curvature() * self.blocks as f64 + 2.0 * self.penalty)
     }
 
     /// Returns the momentum before an epoch, from 0: (t − 1) / (t + 2) of Nesterov's sequence.
@@ -159,7 +170,7 @@ impl Regression {
         epoch as f64 / (epoch as f64 + 3.0)
     }
 
-    /// Returns the number of parts that an epoch's change of the logits is taken in.
+    /// Returns the number of parts that an epoch's change of the predictors is taken in.
     pub(crate) fn substeps(epoch: usize) -> usize {
         if epoch < EARLY_EPOCHS { EARLY_SUBSTEPS } else { 1 }
     }
@@ -196,9 +207,11 @@ impl Session {
         check_length("a column of the labels", labels.rows(), n)?;
         of.check(n)?;
         let (trained, labels) = (of.trained(n), labels.shares());
-        let even = of.fixed.encode_one(1.0 / k.max(1) as f64);
-        let mut scores = self.public(&vec![even; n * k]);
-        let mut residuals = scores.minus(&labels)?;
+        if of.family.is_number() {
+            check_length("a record's label", k, 1)?;
+        }
+        let start = of.fixed.encode_one(of.family.start(k));
+        let mut means = Means::start(self, (of.family, start), (n, k));
         let weights = self.public(&vec![0; d * k]);
         let mut point = Point { reached: weights.clone(), weights };
         let (mut epochs, mut best_epoch) = (0, 0);
@@ -210,24 +223,16 @@ impl Session {
             if of.validation == 0 {
                 self.keep_pace(epochs, of.epochs)?;
             }
-            let gradient =
-                features.transposed_product_parts(&SharedMatrix::new(n, k, residuals)?, trained)?;
+            let residuals = SharedMatrix::new(n, k, means.values.minus(&labels)?)?;
+            let gradient = features.transposed_product_parts(&residuals, trained)?;
             let change = self.descend(of, &mut point, gradient, (d, trained, epochs))?;
             let change = SharedMatrix::new(d, k, change)?;
             let bits = of.fixed.fraction_bits();
             let moved = self.multiply_matrices_truncated(features, &change, bits)?.into_shares();
-            let parts = Regression::substeps(epochs);
-            for _ in 0..parts {
-                // A substep is a fraction of the change: a power of two that products are cut by.
-                let cut = bits + parts.trailing_zeros();
-                let half = self.softmax_step(&scores, &moved, n, bits, cut + 1)?;
-                let half = scores.plus(&half)?;
-                scores = scores.plus(&self.softmax_step(&half, &moved, n, bits, cut)?)?;
-            }
-            residuals = scores.minus(&labels)?;
+            means.follow(self, &moved, (n, bits, Regression::substeps(epochs)))?;
             epochs += 1;
             let better = of.validation == 0 || {
-                let part = sum_of_squares_part(&residuals, n, trained);
+                let part = means.score_part(&labels, (n, trained), bits)?;
                 self.keep_lowest(part, &mut best_score)?
             };
             if better {
@@ -323,14 +328,4 @@ struct Point {
     weights: Shares,
     /// The point that the last gradient led to, before the momentum.
     reached: Shares,
-}
-
-/// Computes this party's part of the sum of squares of all residuals but those of the first
-/// `trained` of n records; `residuals` holds class after class.
-pub(crate) fn sum_of_squares_part(residuals: &Shares, records: usize, trained: usize) -> u64 {
-    let classes = residuals.own.chunks_exact(records).zip(residuals.next.chunks_exact(records));
-    let pairs = classes.flat_map(|(own, next)| own[trained..].iter().zip(&next[trained..]));
-    pairs.fold(0, |sum, (own, next)| {
-        sum.wrapping_add(own.wrapping_mul(own.wrapping_add(next.wrapping_mul(2))))
-    })
 }

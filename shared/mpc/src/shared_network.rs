@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use crate::error::{MpcError, check_length};
+use crate::family::sum_of_squares_part;
 use crate::matrix::SharedMatrix;
 use crate::network::{
     Activation, LARGEST_BATCH, LayerShape, MOMENTUM, Network, NetworkData, STEP_BITS,
 };
-use crate::regression::{TrainingResult, sum_of_squares_part};
+use crate::regression::TrainingResult;
 use crate::release::{LOGIT_BITS, Logits};
 use crate::session::Session;
 use crate::shares::Shares;

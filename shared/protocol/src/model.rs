@@ -21,6 +21,7 @@ impl From<&TrainingConfig> for pb::TrainingConfig {
             seed: v.seed,
             shuffle_block: v.shuffle_block,
             private: v.mode == TrainingMode::Private,
+            label_scale: v.label_scale,
             model: (!v.model.is_default()).then(|| (&v.model).into()),
         }
     }
@@ -41,6 +42,7 @@ impl TryFrom<&pb::TrainingConfig> for TrainingConfig {
             patience: c.patience,
             seed: c.seed,
             shuffle_block: c.shuffle_block,
+            label_scale: c.label_scale,
             model: c.model.as_ref().map(ModelConfig::try_from).transpose()?.unwrap_or_default(),
         };
         Self::try_from(values)

@@ -212,7 +212,7 @@ class Transform(_message.Message):
     def __init__(self, none: _Optional[_Union[getattr(Transform, 'None'), _Mapping]] = ..., negate: _Optional[_Union[Transform.Negate, _Mapping]] = ..., complement: _Optional[_Union[Transform.Complement, _Mapping]] = ..., permute: _Optional[_Union[Transform.Permute, _Mapping]] = ..., selective: _Optional[_Union[Transform.Selective, _Mapping]] = ..., random_orthonormal: _Optional[_Union[Transform.RandomOrthonormal, _Mapping]] = ..., least_squares_optimal: _Optional[_Union[Transform.LeastSquaresOptimal, _Mapping]] = ..., stiefel: _Optional[_Union[Transform.Stiefel, _Mapping]] = ..., single_feature: _Optional[_Union[Transform.SingleFeature, _Mapping]] = ..., binary: _Optional[_Union[Transform.Binary, _Mapping]] = ...) -> None: ...
 
 class TrainingConfig(_message.Message):
-    __slots__ = ("epochs", "batch_size", "learning_rate", "l2", "validation_share", "patience", "seed", "model", "shuffle_block", "private")
+    __slots__ = ("epochs", "batch_size", "learning_rate", "l2", "validation_share", "patience", "seed", "model", "shuffle_block", "private", "label_scale")
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
@@ -223,6 +223,7 @@ class TrainingConfig(_message.Message):
     MODEL_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_BLOCK_FIELD_NUMBER: _ClassVar[int]
     PRIVATE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SCALE_FIELD_NUMBER: _ClassVar[int]
     epochs: int
     batch_size: int
     learning_rate: float
@@ -233,7 +234,8 @@ class TrainingConfig(_message.Message):
     model: ModelConfig
     shuffle_block: int
     private: bool
-    def __init__(self, epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., l2: _Optional[float] = ..., validation_share: _Optional[float] = ..., patience: _Optional[int] = ..., seed: _Optional[int] = ..., model: _Optional[_Union[ModelConfig, _Mapping]] = ..., shuffle_block: _Optional[int] = ..., private: bool = ...) -> None: ...
+    label_scale: float
+    def __init__(self, epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., l2: _Optional[float] = ..., validation_share: _Optional[float] = ..., patience: _Optional[int] = ..., seed: _Optional[int] = ..., model: _Optional[_Union[ModelConfig, _Mapping]] = ..., shuffle_block: _Optional[int] = ..., private: bool = ..., label_scale: _Optional[float] = ...) -> None: ...
 
 class SubModel(_message.Message):
     __slots__ = ("kind", "width", "settings")

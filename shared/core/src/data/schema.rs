@@ -187,7 +187,7 @@ pub enum LabelKind {
     /// One of the declared classes.
     #[default]
     Class,
-    /// A number, which no party reads: models of numbers are imported, not trained here.
+    /// A number, which is read for a training alone.
     Number,
 }
 
@@ -197,8 +197,9 @@ impl LabelKind {
     }
 }
 
-/// The name of the label column and its classes, in the order that numbers them from 0.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The name of the label column and its classes, in the order that numbers them from 0, or its range
+/// if it is a number.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelSpec {
     /// The CSV column.
@@ -209,6 +210,41 @@ pub struct LabelSpec {
     /// The classes as the file spells them; none of a number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
+    /// The least number, in the units of the source. A training needs the range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// The greatest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+}
+
+impl LabelSpec {
+    /// Creates a label of classes.
+    #[must_use]
+    pub fn of_classes(column: impl Into<String>, classes: Vec<String>) -> Self {
+        Self { column: column.into(), classes, ..Self::default() }
+    }
+
+    /// Creates a label that is a number, of this range (min, max) if it is known.
+    #[must_use]
+    pub fn of_number(column: impl Into<String>, range: Option<(f64, f64)>) -> Self {
+        let (min, max) = range.unzip();
+        Self { column: column.into(), kind: LabelKind::Number, min, max, ..Self::default() }
+    }
+
+    /// Checks the range.
+    fn check_range(&self) -> Result<(), SchemaError> {
+        let reason = match (self.kind, self.min, self.max) {
+            (_, None, None) => return Ok(()),
+            (LabelKind::Number, Some(min), Some(max)) if min < max && (max - min).is_finite() => {
+                return Ok(());
+            }
+            (LabelKind::Number, Some(_), Some(_)) => "its `min` must be below its `max`",
+            (LabelKind::Number, ..) => "its `min` and `max` come together",
+            (LabelKind::Class, ..) => "it has classes, and `min` and `max` are of a number",
+        };
+        Err(SchemaError::Feature { feature: self.column.clone(), reason })
+    }
 }
 
 /// The content of a column of the CSV file, which determines the features it becomes.
@@ -355,6 +391,7 @@ impl FeatureSchema {
                 (LabelKind::Number, got) => return Err(SchemaError::ClassesOfNumber { got }),
                 (LabelKind::Class, got) => return Err(SchemaError::Classes { got }),
             }
+            label.check_range()?;
             let mut classes = HashSet::new();
             for class in &label.classes {
                 check_name("class", class)?;
@@ -447,6 +484,31 @@ impl FeatureSchema {
             Some(LabelSpec { column, kind: LabelKind::Number, .. }) => vec![column.clone()],
             Some(label) => label.classes.clone(),
         }
+    }
+
+    /// Returns the schema of the label alone, as a feature of its range, by which the same source
+    /// is read; `None` unless the label is a number with a range.
+    #[must_use]
+    pub fn number_schema(&self) -> Option<Self> {
+        let label = self.label.as_ref().filter(|label| label.kind == LabelKind::Number)?;
+        let (name, content) = (label.column.clone(), Content::NUMBER);
+        let features = vec![FeatureSpec::numeric(name.clone(), label.min?, label.max?)];
+        let columns = vec![FileColumn { name, content, first: 0 }];
+        Some(Self { id_column: self.id_column.clone(), label: None, columns, features })
+    }
+
+    /// Returns the schema of all columns that a source must have for a training: with a number as
+    /// the last feature.
+    #[must_use]
+    pub fn with_number(&self) -> Self {
+        let mut all = self.clone();
+        if let Some(mut number) = self.number_schema() {
+            number.columns.iter_mut().for_each(|column| column.first = all.features.len());
+            all.columns.append(&mut number.columns);
+            all.features.append(&mut number.features);
+            all.label = None;
+        }
+        all
     }
 
     pub(super) fn label_spec(&self) -> Option<&LabelSpec> {

@@ -318,14 +318,10 @@ mod tests {
     use nalgebra::DMatrix;
 
     use super::*;
-    use crate::data::schema::{FeatureSpec, LabelKind, LabelSpec};
+    use crate::data::schema::{FeatureSpec, LabelSpec};
 
     fn table() -> FeatureTable {
-        let label = LabelSpec {
-            column: "y".into(),
-            kind: LabelKind::Class,
-            classes: vec!["a".into(), "b".into()],
-        };
+        let label = LabelSpec::of_classes("y", vec!["a".into(), "b".into()]);
         let features =
             vec![FeatureSpec::numeric("f", 0.0, 1.0), FeatureSpec::numeric("g", 0.0, 1.0)];
         let schema = FeatureSchema::new(features, Some(label)).unwrap();

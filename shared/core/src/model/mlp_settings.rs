@@ -1,6 +1,9 @@
 //! Settings of a perceptron: `hidden = [8, 8]`, `activation = "sigmoid"`.
 
-use super::{Activation, Combiner, ModelConfig, SOFTMAX_REGRESSION, Settings, TOP_KIND};
+use super::{
+    Activation, Combiner, GENERALIZED_LINEAR, Link, ModelConfig, SOFTMAX_REGRESSION, Settings,
+    TOP_KIND,
+};
 
 /// The largest number of hidden layers.
 const MOST_LAYERS: usize = 16;
@@ -31,7 +34,7 @@ pub struct HiddenLayers {
 
 impl ModelConfig {
     /// Returns the hidden layers of a perceptron that is trained on secret shares; `None` for a
-    /// softmax regression, which has none.
+    /// regression, which has none.
     ///
     /// # Errors
     /// The models that are trained on shares, for another one.
@@ -41,6 +44,10 @@ impl ModelConfig {
         }
         match self.kind() {
             SOFTMAX_REGRESSION => Ok(None),
+            GENERALIZED_LINEAR => match self.link() {
+                Ok(Link::Identity | Link::Log) => Ok(None),
+                _ => Err("link `identity` or `log`; other models of a number are imported"),
+            },
             // `mlp`, as top models are.
             TOP_KIND => {
                 let read = MlpSettings::read(self.settings());
@@ -51,7 +58,7 @@ impl ModelConfig {
                 }
                 Ok(Some(HiddenLayers { widths, activation }))
             }
-            _ => Err("kind `softmax_regression` or `mlp`, or `plain`"),
+            _ => Err("kind `softmax_regression`, `mlp` or `generalized_linear`, or `plain`"),
         }
     }
 }

@@ -100,10 +100,10 @@ pub enum NetworkFileError {
 /// names.
 #[derive(Clone, PartialEq)]
 pub struct NetworkFile {
-    parameters: Parameters,
-    feature_names: Vec<String>,
+    pub(super) parameters: Parameters,
+    pub(super) feature_names: Vec<String>,
     /// Empty if the file does not name them.
-    class_names: Vec<String>,
+    pub(super) class_names: Vec<String>,
 }
 
 impl fmt::Debug for NetworkFile {

@@ -37,7 +37,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 mod error;
 
-use super::{GENERALIZED_LINEAR, LinearParameters, Link, Parameters, Settings, SubModelSpec};
+use super::{LinearParameters, Link, Parameters, SubModelSpec};
 use crate::types::{ConfidenceScores, Logits};
 pub(super) use error::MAX_BYTES;
 pub use error::ParameterFileError;
@@ -555,14 +555,9 @@ impl ParameterFile {
     /// # Errors
     /// As [`ParameterFile::parameters`].
     pub fn stored(&self) -> Result<Parameters, crate::types::ShapeError> {
-        let softmax = Parameters::from(&self.parameters()?);
-        if !self.link.is_numeric() {
-            return Ok(softmax);
-        }
-        let settings = Settings::from_iter([("link".to_owned(), self.link.as_str().into())]);
-        // A name of its own and one short setting are always valid.
-        let spec = SubModelSpec::new(GENERALIZED_LINEAR, 1, settings).unwrap_or(softmax.spec);
-        Ok(Parameters { spec, ..softmax })
+        let parameters = Parameters::from(&self.parameters()?);
+        let spec = SubModelSpec::linear(self.link, parameters.spec.width());
+        Ok(Parameters { spec, ..parameters })
     }
 
     /// Returns the parameters alone.

@@ -5,7 +5,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
-use super::ModelConfig;
+use super::{GENERALIZED_LINEAR, ModelConfig};
 
 /// The error for a training configuration that was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -24,8 +24,8 @@ pub enum TrainingMode {
     /// passive features. The mode of every configuration that was written without one.
     #[default]
     Plain,
-    /// On secret shares, a softmax regression by full batches: a party learns its own parameters
-    /// and the epochs alone.
+    /// On secret shares, a regression by full batches: a party learns its own parameters and the
+    /// epochs alone.
     Private,
 }
 
@@ -75,6 +75,11 @@ pub struct TrainingValues {
     /// batches of training records, since gradients mix over a block.
     #[serde(skip_serializing_if = "is_zero")]
     pub shuffle_block: u32,
+    /// The unit of labels that are numbers under the link identity, a power of two between 1 and 2
+    /// of their standard deviations. The active party sets it at the start, and every party learns
+    /// it: its weights are in this unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_scale: Option<f64>,
     /// The model that each party trains, and the combiner of the outputs. Default softmax
     /// regression, summed.
     #[serde(skip_serializing_if = "ModelConfig::is_default")]
@@ -88,6 +93,11 @@ const MAX_L2_ON_SHARES: f64 = 0.1;
 
 /// The smallest number of batches of training records in a block.
 const BATCHES_A_BLOCK: f64 = 8.0;
+
+/// Returns true for a power of two, as a normal number.
+fn is_power_of_two(value: f64) -> bool {
+    value.is_normal() && value > 0.0 && value.to_bits().trailing_zeros() >= f64::MANTISSA_DIGITS - 1
+}
 
 /// Returns true for a configuration without blocks. Such a configuration is written without the
 /// field, so that what is derived from it keeps its hash.
@@ -107,6 +117,7 @@ impl Default for TrainingValues {
             patience: 10,
             seed: 1,
             shuffle_block: 0,
+            label_scale: None,
             model: ModelConfig::default(),
         }
     }
@@ -130,7 +141,11 @@ impl TryFrom<TrainingValues> for TrainingConfig {
         let check = |ok: bool, field, got: String, expected| {
             if ok { Ok(()) } else { Err(TrainingConfigError { field, got, expected }) }
         };
+        let is_number = v.model.kind() == GENERALIZED_LINEAR;
         let on_shares = match v.mode {
+            TrainingMode::Plain if is_number => {
+                Err("private for a model of a number, which is trained on secret shares alone")
+            }
             TrainingMode::Plain => Ok(None),
             TrainingMode::Private => v.model.private_layers(),
         };
@@ -150,6 +165,12 @@ impl TryFrom<TrainingValues> for TrainingConfig {
             "l2",
             v.l2.to_string(),
             "0 to 0.1 for a network in the private mode",
+        )?;
+        check(
+            v.label_scale.is_none_or(|scale| is_number && is_power_of_two(scale)),
+            "label_scale",
+            v.label_scale.unwrap_or_default().to_string(),
+            "a power of two, for a model of a number alone",
         )?;
         check((1..=100_000).contains(&v.epochs), "epochs", v.epochs.to_string(), "1 to 100000")?;
         check(

@@ -206,6 +206,17 @@ impl SubModelSpec {
         Self { kind: SOFTMAX_REGRESSION.to_owned(), width, settings: Settings::new() }
     }
 
+    /// Creates the linear model of a link: softmax regression of `classes` classes, or that of a
+    /// number.
+    #[must_use]
+    pub fn linear(link: Link, classes: u32) -> Self {
+        if !link.is_numeric() {
+            return Self::softmax_regression(classes);
+        }
+        let settings = Settings::from_iter([("link".to_owned(), link.as_str().into())]);
+        Self { kind: GENERALIZED_LINEAR.to_owned(), width: 1, settings }
+    }
+
     /// Returns the kind's name.
     #[must_use]
     pub fn kind(&self) -> &str {
@@ -451,6 +462,14 @@ impl ModelConfig {
     #[must_use]
     pub fn top(&self) -> Option<&Settings> {
         self.top.as_ref()
+    }
+
+    /// Returns the link of the model.
+    ///
+    /// # Errors
+    /// [`SpecError::Settings`] for settings that the kind does not take.
+    pub fn link(&self) -> Result<Link, SpecError> {
+        SubModelSpec::new(self.kind.clone(), 1, self.settings.clone())?.link()
     }
 
     /// Creates the sub-model of one party in a training of `classes` classes.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::FeatureTable;
-use vfl_core::data::{CsvDialect, DecimalMark, Limits, Separator, TableError, read_schema};
+use vfl_core::data::{
+    CsvDialect, CsvRows, DecimalMark, Limits, Separator, TableError, read_schema,
+};
 
 use crate::features::{Features, RemoteStore};
 use crate::stores::bad_cells::with_bad_cells;
@@ -88,6 +90,28 @@ impl DataConfig {
             Some(cache) => Ok(Features::Remote(Arc::new(CachedStore::new(store, cache)?))),
             None => Ok(Features::Remote(store)),
         }
+    }
+
+    /// Opens the same source for the label alone, if it is a number: as one feature, normalised by
+    /// the range that the schema declares. `None` without such a label or such a range.
+    ///
+    /// # Errors
+    /// As [`DataConfig::open`].
+    pub fn open_number(&self) -> Result<Option<Features>, DataError> {
+        self.check_choice()?;
+        let Some(schema) = read_schema(&self.schema)?.number_schema() else { return Ok(None) };
+        if let Some(csv) = &self.csv {
+            let (dialect, limits) = (self.dialect(), Limits::default());
+            let file = TableFile { path: csv, dialect };
+            let table = CsvRows::open(csv, dialect, &limits)
+                .and_then(|mut rows| FeatureTable::from_rows(schema.clone(), &mut rows, &limits));
+            return Ok(Some(table.map_err(|e| with_bad_cells(e, file, &schema))?.into()));
+        }
+        if let Some(parquet) = self.parquet.as_ref().filter(|parquet| parquet.memory) {
+            let table = table_of_parquet(schema.clone(), &parquet.file);
+            return Ok(Some(table.map_err(|e| with_bad_cells(e, &parquet.file, &schema))?.into()));
+        }
+        Ok(Some(Features::Remote(self.remote(schema)?)))
     }
 
     /// Returns the separator and the decimal mark of CSV files.

@@ -26,7 +26,7 @@ pub struct Inference {
     pub id: Option<String>,
     /// The column of the labels, for the active party.
     pub label: Option<String>,
-    /// True if the label is a number, which no party reads.
+    /// True if the label is a number.
     pub number_label: bool,
     /// The columns that become features. Default all but those of the ids and the labels.
     pub features: Option<Vec<String>>,
@@ -174,7 +174,13 @@ pub fn infer<'a>(
     }
     let mut label = String::new();
     if let Some(name) = asked.label.as_ref().filter(|_| asked.number_label) {
-        label = format!("[label]\ncolumn = {}\nkind = \"number\"\n\n", quoted(name));
+        let column = names.iter().zip(seen).find(|(n, _)| *n == name).map(|(_, seen)| seen);
+        let column = column.map(ColumnStatistics::settled);
+        let numbers = column.filter(|column| column.content() == ColumnContent::Numbers);
+        let range = numbers.and_then(|column| column.range).filter(|(min, max)| min < max);
+        let range = range.map(|(min, max)| format!("min = {min:?}\nmax = {max:?}\n"));
+        let range = range.unwrap_or_default();
+        label = format!("[label]\ncolumn = {}\nkind = \"number\"\n{range}\n", quoted(name));
     } else if let Some(name) = &asked.label {
         let column = names.iter().zip(seen).find(|(n, _)| *n == name).map(|(_, seen)| seen);
         let column = column.map(ColumnStatistics::of_texts).unwrap_or_default();

@@ -64,6 +64,8 @@ pub async fn load_sqlite(
     if place.exists() && !replace {
         return Err(LoadError::Exists(place.clone()));
     }
+    // A label that is a number is a column beside the features.
+    let schema = &schema.with_number();
     let columns = schema.source_columns();
     if columns.len() > MAX_COLUMNS {
         return Err(LoadError::Columns(columns.len()));

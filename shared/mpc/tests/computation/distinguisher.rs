@@ -4,7 +4,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use vfl_mpc::{
-    FixedPoint, MpcError, PartyIndex, Regression, RegressionData, Session, SharedMatrix,
+    Family, FixedPoint, MpcError, PartyIndex, Regression, RegressionData, Session, SharedMatrix,
 };
 
 use super::view::views;
@@ -127,7 +127,16 @@ fn step(
     let features = SharedMatrix::new(3, 2, input(owner, &x)?)?;
     let labels = SharedMatrix::new(3, 2, input((owner + 1) % 3, &y)?)?;
     let (epochs, penalty, free, blocks, validation, patience) = (1, 1e-3, 1, 1, 0, 1);
-    let of = Regression { epochs, penalty, free, blocks, validation, patience, fixed };
+    let of = Regression {
+        family: Family::Multinomial,
+        epochs,
+        penalty,
+        free,
+        blocks,
+        validation,
+        patience,
+        fixed,
+    };
     session.regress(of, &RegressionData { features, labels }, &mut |_| true).map(drop)
 }
 
@@ -211,7 +220,16 @@ fn the_views_of_releases_tell_no_logits_apart() {
 fn a_simulator_makes_the_views_of_a_training_from_its_outputs() {
     let (fixed, n) = (FixedPoint::new(20).unwrap(), repetitions() / 2);
     let (epochs, penalty, free, blocks, validation, patience) = (2, 0.0, 0, 1, 1, 2);
-    let of = Regression { epochs, penalty, free, blocks, validation, patience, fixed };
+    let of = Regression {
+        family: Family::Multinomial,
+        epochs,
+        penalty,
+        free,
+        blocks,
+        validation,
+        patience,
+        fixed,
+    };
     let views = views(|session| {
         for _ in 0..n {
             let mut input = |owner: usize, values: &[f64]| {

@@ -4,6 +4,7 @@
 
 mod deviation;
 mod distinguisher;
+mod families;
 mod learning;
 mod masked;
 mod network;

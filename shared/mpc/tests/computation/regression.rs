@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand::prelude::*;
 use rand_chacha::ChaCha12Rng;
 use vfl_mpc::{
-    FixedPoint, LARGEST_FEATURE, MpcError, PartyIndex, Regression, RegressionData, Session,
+    Family, FixedPoint, LARGEST_FEATURE, MpcError, PartyIndex, Regression, RegressionData, Session,
     SharedMatrix, TrainingResult,
 };
 
@@ -65,7 +65,16 @@ pub(crate) fn prepared(blocks: &[DMatrix<f64>; 2], n: usize) -> DMatrix<f64> {
 pub(crate) fn settings(epochs: usize) -> Regression {
     let fixed = FixedPoint::new(20).unwrap();
     let (validation, patience) = (0, 0);
-    Regression { epochs, penalty: 1e-3, free: 1, blocks: 2, validation, patience, fixed }
+    Regression {
+        family: Family::Multinomial,
+        epochs,
+        penalty: 1e-3,
+        free: 1,
+        blocks: 2,
+        validation,
+        patience,
+        fixed,
+    }
 }
 
 pub(crate) fn scores(features: &DMatrix<f64>, weights: &DMatrix<f64>) -> DMatrix<f64> {

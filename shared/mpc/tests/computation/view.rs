@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use vfl_mpc::{
-    Activation, FixedPoint, Link, LinkError, MemoryLink, MpcError, Network, NetworkData,
+    Activation, Family, FixedPoint, Link, LinkError, MemoryLink, MpcError, Network, NetworkData,
     PartyIndex, Regression, RegressionData, Session, SharedMatrix, connect_in_memory,
 };
 
@@ -232,7 +232,16 @@ const STEPS: [usize; 3] = [84, 159, 6];
 fn a_training_shows_nothing_but_the_comparisons_of_its_validation() {
     let fixed = FixedPoint::new(20).unwrap();
     let (epochs, validation, patience) = (2, 1, 2);
-    let of = Regression { epochs, penalty: 0.0, free: 0, blocks: 1, validation, patience, fixed };
+    let of = Regression {
+        family: Family::Multinomial,
+        epochs,
+        penalty: 0.0,
+        free: 0,
+        blocks: 1,
+        validation,
+        patience,
+        fixed,
+    };
     for wrong in [false, true] {
         let views = views(|s| {
             let ones = s.public(&fixed.encode(&[1.0, 1.0]).unwrap());

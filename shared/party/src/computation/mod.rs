@@ -27,7 +27,7 @@ use vfl_server::service::{Credentials, Duplex, PeerIdentity, Role, SessionEnd, S
 use links::{LinkTasks, PieceSender, StreamLink, carry};
 pub use places::{Member, Places};
 use program::{ComputationError, Links};
-pub use program::{ComputationResult, OwnBlock, Program};
+pub use program::{ComputationResult, OwnBlock, Program, TrainingLabels};
 use release::{MaskKeyExchange, ReleaseJob, ReleaseProgram};
 
 /// The time that a piece may wait for its link.

@@ -5,18 +5,27 @@ use nalgebra::{DMatrix, DVector};
 use sha2::{Digest, Sha256};
 use vfl_core::model::contract::{Block, InitialSeed, Parameters};
 use vfl_core::model::{
-    Activation, HiddenLayers, LinearParameters, Schedule, SubModelSpec, TrainingConfig, kinds,
+    Activation, HiddenLayers, LinearParameters, Link, Schedule, SubModelSpec, TrainingConfig, kinds,
 };
-use vfl_mpc::{FixedPoint, LARGEST_FEATURE, Network, Regression};
+use vfl_mpc::{Family, FixedPoint, LARGEST_FEATURE, Network, Regression};
 use vfl_numerics::Whitening;
 use vfl_protocol::Refusal;
 
+use super::program::TrainingLabels;
+
 /// The most fraction bits of numbers.
 const FRACTION_BITS: u32 = 20;
+/// The bits that counts leave free: parts of their validation score are larger than those of
+/// classes.
+const COUNT_BITS: u32 = 4;
 /// The most bits of a sum of products over records.
 const SUM_BITS: u32 = 60;
 /// The most hidden units of all parties' networks.
 const MAX_UNITS: usize = 2048;
+/// The largest count, over the mean of all counts.
+const LARGEST_COUNT: f64 = 1000.0;
+/// The largest magnitude of a weight of whitened features on a number of mean square 1.
+const LARGEST_WEIGHT: f64 = 1e4;
 /// The largest magnitude of a network's parameter, far beyond those of any training that has not
 /// diverged.
 const LARGEST_PARAMETER: f64 = 1e6;
@@ -24,8 +33,15 @@ const LARGEST_PARAMETER: f64 = 1e6;
 /// The model that parties train on shares.
 #[derive(Debug, Clone)]
 pub(super) enum PrivateModel {
-    /// A softmax regression.
-    Regression(Regression),
+    /// A regression of classes or of a number.
+    Regression {
+        /// The settings of the computation.
+        regression: Regression,
+        /// The link, of which softmax is of classes.
+        link: Link,
+        /// The unit of the labels.
+        label_scale: f64,
+    },
     /// A network at each party.
     Networks {
         /// The settings of the computation.
@@ -46,6 +62,15 @@ pub(super) struct OwnWeights {
     pub(super) offset: DVector<f64>,
 }
 
+/// The unit of labels in a computation: they are `scale` t + `origin` of those there, and so are the
+/// predictors.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LabelUnit {
+    pub(super) scale: f64,
+    /// Known to the active party; 0 elsewhere.
+    pub(super) origin: f64,
+}
+
 impl PrivateModel {
     /// Creates the model of a training in which so many parties have features.
     ///
@@ -58,20 +83,42 @@ impl PrivateModel {
     ) -> Result<Self, Refusal> {
         let wrong = |e: &dyn std::fmt::Display| Refusal::invalid(e.to_string());
         let values = config.values();
-        let scale = records.max(2).next_power_of_two().trailing_zeros();
-        let bits = FRACTION_BITS.min(SUM_BITS.saturating_sub(scale) / 2);
-        let fixed = FixedPoint::new(bits).map_err(|e| wrong(&e))?;
+        let fixed = fixed_point(records, 0)?;
         let (epochs, patience) = (values.epochs as usize, values.patience as usize);
         let validation = schedule.validation().len();
         let Some(layers) = values.model.private_layers().map_err(|expected| {
             Refusal::invalid(format!("the model of a private training is of {expected}"))
         })?
         else {
-            let (penalty, blocks) = (values.l2, parties);
-            let free = 1;
-            let regression =
-                Regression { epochs, penalty, free, blocks, validation, patience, fixed };
-            return Ok(Self::Regression(regression));
+            let link = values.model.link().map_err(|e| wrong(&e))?;
+            let (family, spare_bits) = match link {
+                Link::Identity => (Family::Gaussian, 0),
+                Link::Log => (Family::Poisson, COUNT_BITS),
+                Link::Softmax | Link::Logit => (Family::Multinomial, 0),
+            };
+            if link.is_numeric() != (classes == 1) {
+                return Err(Refusal::invalid(format!(
+                    "a model of link {link} is not one of {classes} outputs: a number has one, and scores have two or more"
+                )));
+            }
+            if (link == Link::Identity) != values.label_scale.is_some() {
+                return Err(Refusal::invalid(
+                    "`label_scale` in the training is of the link identity, which needs it",
+                ));
+            }
+            let fixed = fixed_point(records, spare_bits)?;
+            let regression = Regression {
+                family,
+                epochs,
+                penalty: values.l2,
+                free: 1,
+                blocks: parties,
+                validation,
+                patience,
+                fixed,
+            };
+            let label_scale = values.label_scale.unwrap_or(1.0);
+            return Ok(Self::Regression { regression, link, label_scale });
         };
         let units = layers.widths.iter().sum::<usize>().saturating_mul(parties);
         if units > MAX_UNITS {
@@ -102,14 +149,15 @@ impl PrivateModel {
     /// Returns the name of the program, for the parties' agreement. Another one has another name.
     pub(super) fn program(&self) -> &'static [u8] {
         match self {
-            Self::Regression(_) => b"cloison private softmax regression 1",
+            Self::Regression { link: Link::Softmax, .. } => b"cloison private softmax regression 1",
+            Self::Regression { .. } => b"cloison private regression of a number 1",
             Self::Networks { .. } => b"cloison private networks 1",
         }
     }
 
     pub(super) fn fixed(&self) -> FixedPoint {
         match self {
-            Self::Regression(regression) => regression.fixed,
+            Self::Regression { regression, .. } => regression.fixed,
             Self::Networks { network, .. } => network.fixed,
         }
     }
@@ -117,15 +165,69 @@ impl PrivateModel {
     /// Returns the number of records that validate.
     pub(super) fn validation(&self) -> usize {
         match self {
-            Self::Regression(regression) => regression.validation,
+            Self::Regression { regression, .. } => regression.validation,
             Self::Networks { network, .. } => network.validation,
+        }
+    }
+
+    /// Returns the labels of records as the computation takes them, record after record and class
+    /// after class, and the origin of their unit.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION for numbers that this model cannot be trained on.
+    pub(super) fn labels(
+        &self,
+        labels: TrainingLabels<'_>,
+        (order, classes): (&[usize], usize),
+    ) -> Result<(Vec<f64>, f64), Refusal> {
+        let (link, label_scale) = match self {
+            Self::Regression { link, label_scale, .. } => (*link, *label_scale),
+            Self::Networks { .. } => (Link::Softmax, 1.0),
+        };
+        match (labels, link) {
+            (TrainingLabels::Classes(labels), Link::Softmax) => {
+                let of_class = |class: usize| {
+                    let is = move |at: &usize| labels.get(*at) == Some(&(class as u32));
+                    order.iter().map(move |at| f64::from(u8::from(is(at))))
+                };
+                Ok(((0..classes).flat_map(of_class).collect(), 0.0))
+            }
+            (TrainingLabels::Numbers(numbers), Link::Identity) => {
+                let mean = mean(numbers);
+                let of =
+                    |at: &usize| (numbers.get(*at).copied().unwrap_or(mean) - mean) / label_scale;
+                Ok((order.iter().map(of).collect(), mean))
+            }
+            (TrainingLabels::Numbers(numbers), Link::Log) => {
+                let mean = mean(numbers);
+                let fits = |v: &f64| (0.0..=LARGEST_COUNT * mean).contains(v);
+                if mean.is_nan() || mean <= 0.0 || !numbers.iter().all(fits) {
+                    return Err(Refusal::precondition(format!(
+                        "link `log` takes labels of at least 0, of which none exceeds {LARGEST_COUNT} times their mean; take link \
+                         `identity` for others"
+                    )));
+                }
+                let of = |at: &usize| numbers.get(*at).copied().unwrap_or(mean) / mean;
+                Ok((order.iter().map(of).collect(), mean.ln()))
+            }
+            _ => Err(Refusal::invalid(
+                "the labels of this party are not those of the model: `generalized_linear` is of a label with `kind = \"number\"`",
+            )),
+        }
+    }
+
+    /// Returns the scale of the labels' unit.
+    pub(super) fn label_scale(&self) -> f64 {
+        match self {
+            Self::Regression { label_scale, .. } => *label_scale,
+            Self::Networks { .. } => 1.0,
         }
     }
 
     /// Returns whitened features as the computation takes them.
     pub(super) fn prepare(&self, whitened: &[f64], records: usize) -> Vec<f64> {
         match self {
-            Self::Regression(regression) => regression.prepare(whitened, records),
+            Self::Regression { regression, .. } => regression.prepare(whitened, records),
             Self::Networks { .. } => {
                 let cut = |x: &f64| x.clamp(-LARGEST_FEATURE, LARGEST_FEATURE);
                 whitened.iter().map(cut).collect()
@@ -136,15 +238,24 @@ impl PrivateModel {
     /// Returns the factor between the weights of prepared and of whitened features.
     pub(super) fn scale(&self, records: usize) -> f64 {
         match self {
-            Self::Regression(regression) => regression.feature_scale(records),
+            Self::Regression { regression, .. } => regression.feature_scale(records),
             Self::Networks { .. } => 1.0,
+        }
+    }
+
+    /// Returns the largest magnitude of an opened number. Predictors of classes saturate and those
+    /// of networks are checked as parameters; those of a number may leave the ring.
+    pub(super) fn largest_opened(&self) -> f64 {
+        match self {
+            Self::Regression { link, .. } if link.is_numeric() => LARGEST_WEIGHT,
+            _ => f64::INFINITY,
         }
     }
 
     /// Returns the number of parameters in the computation of a party with so many features.
     pub(super) fn parameters(&self, features: usize, classes: usize) -> usize {
         match self {
-            Self::Regression(_) => features * classes,
+            Self::Regression { .. } => features * classes,
             Self::Networks { network, .. } => network.parameters(features, classes),
         }
     }
@@ -152,7 +263,7 @@ impl PrivateModel {
     /// Returns the most numbers of a step that wait at one party for another.
     pub(super) fn numbers_of_a_step(&self, parties: usize) -> usize {
         match self {
-            Self::Regression(_) => 0,
+            Self::Regression { .. } => 0,
             Self::Networks { network, layers, .. } => {
                 // Batches have less than twice as many, the parts of a validation at most 1024.
                 let records = (2 * network.batch).max(1024);
@@ -174,6 +285,21 @@ impl PrivateModel {
         network.start(&seed.finalize().into(), features, classes)
     }
 
+    /// Returns a party's weights in a regression from its opened numbers, in the unit of the labels.
+    fn own_regression(
+        &self,
+        link: Link,
+        whitening: &Whitening,
+        opened: &[f64],
+        (records, classes, features): (usize, usize, usize),
+    ) -> OwnWeights {
+        let weights = DMatrix::from_column_slice(classes, features, opened);
+        let of_whitened = weights.columns(0, whitening.rank()) * self.scale(records);
+        let (weights, offset) = whitening.weights_of_features(&of_whitened);
+        let spec = SubModelSpec::linear(link, classes as u32);
+        OwnWeights { features, blocks: vec![weights_block("weights", &weights)], spec, offset }
+    }
+
     /// Returns a party's parameters from its opened numbers.
     pub(super) fn own_weights(
         &self,
@@ -181,17 +307,11 @@ impl PrivateModel {
         opened: &[f64],
         (records, classes, features): (usize, usize, usize),
     ) -> OwnWeights {
-        let Self::Networks { network, layers, spec } = self else {
-            let weights = DMatrix::from_column_slice(classes, features, opened);
-            let of_whitened = weights.columns(0, whitening.rank()) * self.scale(records);
-            let (weights, offset) = whitening.weights_of_features(&of_whitened);
-            let spec = SubModelSpec::softmax_regression(classes as u32);
-            return OwnWeights {
-                features,
-                blocks: vec![weights_block("weights", &weights)],
-                spec,
-                offset,
-            };
+        let (network, layers, spec) = match self {
+            Self::Networks { network, layers, spec } => (network, layers, spec),
+            Self::Regression { link, .. } => {
+                return self.own_regression(*link, whitening, opened, (records, classes, features));
+            }
         };
         let sigmoid = layers.activation == Activation::Sigmoid;
         let (mut blocks, mut left) = (Vec::new(), opened);
@@ -229,10 +349,25 @@ impl PrivateModel {
     }
 }
 
+fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
+}
+
+/// Returns the representation of numbers for so many records, with some bits left free.
+fn fixed_point(records: usize, free: u32) -> Result<FixedPoint, Refusal> {
+    let scale = records.max(2).next_power_of_two().trailing_zeros() + free;
+    let bits = FRACTION_BITS.min(SUM_BITS.saturating_sub(scale) / 2);
+    FixedPoint::new(bits).map_err(|e| Refusal::invalid(e.to_string()))
+}
+
 impl OwnWeights {
-    /// Returns the parameters with the common bias, which the active party alone has; `None` if
-    /// they cannot be what a training ends with.
-    pub(super) fn with_bias(self, bias: Option<DVector<f64>>) -> Option<Parameters> {
+    /// Returns the parameters with the common bias, which the active party alone has, for labels
+    /// in their own units; `None` if they cannot be what a training ends with.
+    pub(super) fn with_bias(
+        self,
+        bias: Option<DVector<f64>>,
+        LabelUnit { scale, origin }: LabelUnit,
+    ) -> Option<Parameters> {
         let Self { spec, features, mut blocks, .. } = self;
         if !kinds::is_linear(&spec) {
             if let Some(bias) = &bias {
@@ -244,8 +379,10 @@ impl OwnWeights {
             return within.then_some(Parameters { spec, features, blocks });
         }
         let weights = blocks.pop()?.values;
-        let weights = DMatrix::from_vec(spec.width() as usize, features, weights);
-        LinearParameters::new(weights, bias).ok().map(|linear| Parameters::from(&linear))
+        let weights = DMatrix::from_vec(spec.width() as usize, features, weights) * scale;
+        let bias = bias.map(|bias| (bias * scale).add_scalar(origin));
+        let linear = LinearParameters::new(weights, bias).ok()?;
+        Some(Parameters { spec, ..Parameters::from(&linear) })
     }
 }
 

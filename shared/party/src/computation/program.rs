@@ -16,7 +16,7 @@ use vfl_protocol::Refusal;
 use vfl_protocol::training::computation::{ComputationLayout, EpochCounts};
 use vfl_state::journal::Proposal;
 
-use super::model::{OwnWeights, PrivateModel};
+use super::model::{LabelUnit, OwnWeights, PrivateModel};
 
 /// The most ring elements of a training's data, over all parties: 2 GiB of shares at each.
 const MAX_ELEMENTS: u64 = 1 << 27;
@@ -35,6 +35,15 @@ pub struct Program {
     context: [u8; CONTEXT_BYTES],
 }
 
+/// The labels of a training's records, in the order of its list, at the active party.
+#[derive(Debug, Clone, Copy)]
+pub enum TrainingLabels<'a> {
+    /// The class of each record, from 0.
+    Classes(&'a [u32]),
+    /// The number of each record, in its own units.
+    Numbers(&'a [f64]),
+}
+
 /// One owner's block, prepared for the computation.
 pub struct OwnBlock {
     pub(super) whitening: Whitening,
@@ -42,6 +51,8 @@ pub struct OwnBlock {
     pub(super) values: Vec<u64>,
     /// Records × classes, by columns; at the active party alone.
     pub(super) labels: Option<Vec<u64>>,
+    /// The unit of the labels.
+    pub(super) unit: LabelUnit,
     /// The first parameters of networks.
     pub(super) start: Vec<u64>,
 }
@@ -104,7 +115,10 @@ pub(super) enum ComputationError {
     #[error("data owner {0} does not agree on the session")]
     OtherSession(usize),
     /// This party's parameters cannot be what a training ends with.
-    #[error("the parameters are not finite, or beyond all measure")]
+    #[error(
+        "the training diverged: the parameters are not finite, or beyond all measure; give features with a few far values a narrower range, \
+         with `clamp = true` in the schema"
+    )]
     Diverged,
     /// A party has no link that it needs.
     #[error("a link is missing")]
@@ -194,11 +208,12 @@ impl Program {
     /// labels. `start` is the seed of the first parameters, and the party's place.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION for features that cannot be whitened: values that are not finite.
+    /// FAILED_PRECONDITION for features that cannot be whitened (values that are not finite), and
+    /// for labels that this model is not trained on.
     pub fn prepare(
         &self,
         block: &DMatrix<f64>,
-        labels: Option<&[u32]>,
+        labels: Option<TrainingLabels<'_>>,
         start: (&InitialSeed, usize),
     ) -> Result<OwnBlock, Refusal> {
         let (n, d) = (self.records(), block.nrows());
@@ -216,27 +231,37 @@ impl Program {
             fixed.encode(&self.model.prepare(padded.as_slice(), n)).map_err(|e| wrong(&e))?;
         let start = fixed.encode(&self.model.start(start, d, self.classes));
         let start = start.map_err(|e| Refusal::internal(e.to_string()))?;
-        let one = self.one()?;
-        let labels = labels.map(|labels| {
-            let of_class = |class: usize| {
-                let is = move |position: &usize| labels.get(*position) == Some(&(class as u32));
-                self.order.iter().map(move |position| if is(position) { one } else { 0 })
-            };
-            (0..self.classes).flat_map(of_class).collect()
-        });
-        Ok(OwnBlock { whitening, values, labels, start })
-    }
-
-    fn one(&self) -> Result<u64, Refusal> {
-        let one = self.fixed().encode(&[1.0]);
-        one.map(|one| one[0]).map_err(|e| Refusal::internal(e.to_string()))
+        let labels = labels.map(|labels| self.model.labels(labels, (&self.order, self.classes)));
+        let (labels, origin) = labels.transpose()?.unzip();
+        let far = |e: MpcError| {
+            Refusal::precondition(format!(
+                "a label is too far from the others for this training: {e}"
+            ))
+        };
+        let labels = labels.map(|labels| fixed.encode(&labels).map_err(far)).transpose()?;
+        let unit =
+            LabelUnit { scale: self.model.label_scale(), origin: origin.unwrap_or_default() };
+        Ok(OwnBlock { whitening, values, labels, unit, start })
     }
 
     /// Returns an owner's parameters, of its numbers in the computation. Those of a regression are
     /// feature after feature, k numbers each.
-    pub(super) fn own_weights(&self, own: &OwnBlock, opened: &[u64], place: usize) -> OwnWeights {
+    ///
+    /// # Errors
+    /// [`ComputationError::Diverged`] for numbers that no training ends with: those of one that
+    /// left the ring are drawn from all of it.
+    pub(super) fn own_weights(
+        &self,
+        own: &OwnBlock,
+        opened: &[u64],
+        place: usize,
+    ) -> Result<OwnWeights, ComputationError> {
         let shape = (self.records(), self.classes, self.features(place));
-        self.model.own_weights(&own.whitening, &self.fixed().decode(opened), shape)
+        let opened = self.fixed().decode(opened);
+        if opened.iter().any(|value| value.abs() > self.model.largest_opened()) {
+            return Err(ComputationError::Diverged);
+        }
+        Ok(self.model.own_weights(&own.whitening, &opened, shape))
     }
 
     /// Returns the number of an owner's numbers in the computation, by its place.

@@ -46,7 +46,7 @@ impl Computation<'_> {
         let labels = self.session.share(PartyIndex::FIRST, labels, n * k)?;
         let labels = SharedMatrix::new(n, k, labels)?;
         let result = match program.model() {
-            PrivateModel::Regression(regression) => {
+            PrivateModel::Regression { regression, .. } => {
                 self.regress(*regression, blocks, labels, watch)?
             }
             PrivateModel::Networks { network, .. } => {
@@ -60,7 +60,7 @@ impl Computation<'_> {
         Ok(ComputationResult { epochs, parameters })
     }
 
-    /// Trains a softmax regression. The weights are those of feature after feature, and of the
+    /// Trains a regression. The weights are those of feature after feature, and of the
     /// constant in the end.
     fn regress(
         &mut self,
@@ -156,9 +156,10 @@ impl Computation<'_> {
                 sent.map_err(|error| ComputationError::Outsider { place, error })?;
             }
         }
+        let unit = own.map(|(_, block)| block.unit);
         let own = match (own, opened) {
             (Some((place, block)), Some(opened)) => {
-                Some((*place, program.own_weights(block, &opened, *place)))
+                Some((*place, program.own_weights(block, &opened, *place)?))
             }
             _ => None,
         };
@@ -172,9 +173,9 @@ impl Computation<'_> {
             weights = weights.plus(&self.input(place, bias, k)?)?;
         }
         let sum = self.session.open_to(PartyIndex::FIRST, &weights)?;
-        let Some((_, own)) = own else { return Ok(None) };
+        let (Some((_, own)), Some(unit)) = (own, unit) else { return Ok(None) };
         let bias = sum.map(|sum| program.decode_bias(&sum) + &own.offset);
-        own.with_bias(bias).map(Some).ok_or(ComputationError::Diverged)
+        own.with_bias(bias, unit).map(Some).ok_or(ComputationError::Diverged)
     }
 }
 
@@ -219,9 +220,10 @@ impl Program {
         }
         let [first, second, third] = &messages[..] else { return Err(ComputationError::NoLink) };
         let opened = combine([first, second, third], self.own_count(*place))?;
-        let own = self.own_weights(block, &opened, *place);
+        let own = self.own_weights(block, &opened, *place)?;
         send_all(&mut links, deal(&self.encode_bias(&own.offset)?))?;
-        let parameters = Some(own.with_bias(None).ok_or(ComputationError::Diverged)?);
+        let parameters = own.with_bias(None, block.unit).ok_or(ComputationError::Diverged)?;
+        let parameters = Some(parameters);
         Ok(ComputationResult { epochs: EpochCounts::default(), parameters })
     }
 

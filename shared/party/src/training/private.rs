@@ -19,7 +19,7 @@ use super::blocks::RemoteRecords;
 use super::events::{TrainingEvent, max_batch, unexpected};
 use super::gate::AdmittedTraining;
 use super::source::{RecordSource, TrainingRecords};
-use crate::computation::{Member, Places, Program};
+use crate::computation::{Member, Places, Program, TrainingLabels};
 
 /// The time that another party may take for one message.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -36,7 +36,7 @@ pub struct PrivateAccess<'a> {
     /// The identity with which it opens sessions with other data holders.
     pub credentials: &'a Credentials,
     /// The labels of the records, at the active party.
-    pub labels: Option<&'a [u32]>,
+    pub labels: Option<TrainingLabels<'a>>,
 }
 
 /// A private training that this party was asked to take part in.
@@ -96,10 +96,9 @@ pub(super) async fn compute<S: CommandStream>(
     let place = places.place(&own).filter(|place| program.features(*place) == block.nrows());
     let place = place
         .ok_or_else(|| Refusal::invalid("`features` does not have this party's own number"))?;
-    let labels = access.labels.map(<[u32]>::to_vec);
     let own_start = admitted.as_ref().map(AdmittedTraining::start).transpose()?.flatten();
     let start = own_start.unwrap_or_else(|| start_of(proposal.config.values().seed));
-    let prepared = waiting(|| program.prepare(&block, labels.as_deref(), (&start, place)))?;
+    let prepared = waiting(|| program.prepare(&block, access.labels, (&start, place)))?;
     if let Some(admitted) = admitted.as_mut() {
         // Durable before anything that depends on the features leaves.
         admitted.begin().await?;

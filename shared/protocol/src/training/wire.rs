@@ -216,8 +216,12 @@ impl TryFrom<pb::TrainingBegin> for Begin {
         let pb::TrainingBegin { config, classes, record_count, active_party, class_names, layout } =
             begin;
         let config = TrainingConfig::try_from(&require("config", config)?)?;
-        if !(2..=MAX_CLASSES).contains(&classes) {
-            return Err(WireError::Range { field: "classes", reason: "2 to 65536" });
+        let link = config.values().model.link();
+        let link = link.map_err(|_| WireError::Range { field: "config", reason: "a model" })?;
+        let valid = if link.is_numeric() { 1..=1 } else { 2..=MAX_CLASSES };
+        if !valid.contains(&classes) {
+            let reason = "2 to 65536, or 1 for a model of a number";
+            return Err(WireError::Range { field: "classes", reason });
         }
         if class_names.len() != classes as usize {
             let (expected, got) = (classes as usize, class_names.len());

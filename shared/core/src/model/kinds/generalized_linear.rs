@@ -43,8 +43,7 @@ fn check_width(spec: &SubModelSpec) -> Result<(), SpecError> {
         width => Err(SpecError::Parameters {
             kind: GENERALIZED_LINEAR.to_owned(),
             reason: format!(
-                "it has {width} outputs, and a number is one. Models of numbers are not trained here: train it elsewhere, and import \
-                 its parameters (docs/operate/models.md)"
+                "it has {width} outputs, and a number is one: the label of the active party's schema says `kind = \"number\"`"
             ),
         }),
     }
@@ -67,7 +66,7 @@ impl Kind for GeneralizedLinearKind {
         true
     }
 
-    /// Creates a model that is 0. No training asks for it: trainings are of labels of classes.
+    /// Creates a model that is 0, as trainings on secret shares begin.
     fn start(&self, origin: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
         check_width(&origin.spec)?;
         Ok(LinearSubModel::start(origin))

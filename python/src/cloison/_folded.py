@@ -1,12 +1,13 @@
-"""A linear model of scikit-learn with its preprocessing, as weights of columns in their own units.
+"""A model of scikit-learn that begins with W x + b, with its preprocessing, as weights of columns in their own units.
 
 Each column that reaches the model is `a * f + b` of one feature f: a number of a column of the frame, the position of its
-category, or 1 where it has one category. The steps of a pipeline change a and b; the model's weights are then folded onto the
-features.
+category, or 1 where it has one category. The steps of a pipeline change a and b; the weights of the model, or of the first layer
+of a perceptron, are then folded onto the features.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ._network import Layers, perceptron, safetensors
 from .errors import FrameError
 
 _MOST_DECIMALS: Final = 6
@@ -95,41 +97,53 @@ class _Affine:
 
 
 @dataclass
-class Linear:
-    """A model of softmax(W f + b), or of a number g⁻¹(w f + b), with f the features of `columns` in their own units."""
+class Folded:
+    """A model of softmax(W f + b), of a number g⁻¹(w f + b), or a perceptron with the first layer W f + b.
+
+    The features f are those of `columns` in their own units.
+    """
 
     classes: list[str]
     columns: list[Column]
     link: str = "softmax"
     weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     bias: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0))
+    layers: Layers | None = None
 
     def features(self) -> list[str]:
         """The names of all features."""
         return [name for column in self.columns for name in column.features()]
 
     def matrix(self) -> np.ndarray[Any, Any]:
-        """Weights: classes × features."""
-        zero = np.zeros(len(self.classes))
+        """Weights: classes, or units of the first layer, × features."""
+        zero = np.zeros(len(self.bias))
         return np.column_stack([self.weights.get(name, zero) for name in self.features()])
 
     def scores(self, records: Sequence[int] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The scores of records of the frame, by their positions."""
-        logits = self.raw(records) @ self.matrix().T + self.bias
+        logits = self.outputs(self.raw(records))
         if self.link != "softmax":
             return np.asarray(np.exp(logits) if self.link == "log" else logits)
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
+    def outputs(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The logits of records, or the predictor of their numbers, from their features: records × classes."""
+        first = rows @ self.matrix().T + self.bias
+        return np.asarray(first if self.layers is None else self.layers.outputs(first))
+
     def raw(self, records: Sequence[int] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The features of records: records × features."""
         return np.asarray(np.hstack([column.raw() for column in self.columns])[np.asarray(records)])
 
-    def file(self, scores: np.ndarray[Any, Any]) -> dict[str, Any]:
-        """The parameter file of the whole model, with the scores of the first records as samples."""
+    def file(self, scores: np.ndarray[Any, Any]) -> tuple[str, bytes]:
+        """Name and content of the parameter file of the whole model, with the scores of the first records as samples."""
         count = min(_SAMPLES, len(scores))
         rows = self.raw(range(count))
-        return {
+        if self.layers is not None:
+            first, names = (self.matrix(), self.bias), (self.features(), self.classes)
+            return "model.safetensors", safetensors(first, self.layers, names, (rows, self.outputs(rows)))
+        content = {
             "schema": 1,
             "link": self.link,
             "class_names": self.classes,
@@ -138,6 +152,7 @@ class Linear:
             "bias": self.bias.tolist(),
             "samples": [{"features": rows[n].tolist(), "scores": scores[n].tolist()} for n in range(count)],
         }
+        return "model.json", json.dumps(content).encode()
 
 
 def text(value: object) -> str:
@@ -145,11 +160,11 @@ def text(value: object) -> str:
     return str(value).strip()
 
 
-def linear(estimator: Any, frame: pd.DataFrame, label: str) -> Linear:
+def fold(estimator: Any, frame: pd.DataFrame, label: str) -> Folded:
     """Folds a fitted model and its preprocessing onto the columns of a frame; the number of a regressor is called `label`.
 
     Raises:
-        FrameError: A step or the model is not linear in the columns, or not known; the message has its name.
+        FrameError: A step is not linear in the columns, or it or the model is not known; the message has its name.
     """
     steps, classifier = _steps(estimator)
     wanted = [str(name) for name in getattr(estimator, "feature_names_in_", frame.columns)]
@@ -159,11 +174,11 @@ def linear(estimator: Any, frame: pd.DataFrame, label: str) -> Linear:
     current = [_Affine(column, name) for name, column in columns.items()]
     for name, step in steps:
         current = _apply(name, step, current)
-    weights, bias, classes, link = _head(classifier)
+    weights, bias, classes, link, layers = _head(classifier)
     if weights.shape[1] != len(current):
         raise FrameError(f"the model takes {weights.shape[1]} columns, and {len(current)} reach it")
     names = [label] if classes is None else [text(one) for one in classes]
-    model = Linear(names, list(columns.values()), link, bias=bias.copy())
+    model = Folded(names, list(columns.values()), link, bias=bias.copy(), layers=layers)
     for one, weight in zip(current, weights.T, strict=True):
         if one.raw and one.column.categories is None and not pd.api.types.is_numeric_dtype(one.column.values.dtype):
             raise FrameError(f"column {one.column.name!r} is no number: a step of the pipeline has to encode it")
@@ -205,12 +220,15 @@ def _kind(step: Any) -> str:
 
 def _head(
     model: Any,
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[Any] | None, str]:
-    """Weights, bias, classes (None for a number) and link of the last step."""
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[Any] | None, str, Layers | None]:
+    """Weights, bias, classes (None for a number), link and later layers of the last step."""
     kind = _kind(model)
     if (link := _link(kind, model)) is not None:
-        return *_number(kind, model), None, link
-    return *_classifier(kind, model), "softmax"
+        return *_number(kind, model), None, link, None
+    if kind == "MLPClassifier":
+        weights, bias, classes, layers = perceptron(model)
+        return weights, bias, classes, "softmax", layers
+    return *_classifier(kind, model), "softmax", None
 
 
 def _link(kind: str, model: Any) -> str | None:
@@ -236,8 +254,8 @@ def _classifier(kind: str, classifier: Any) -> tuple[np.ndarray[Any, Any], np.nd
     if kind not in {"LogisticRegression", "LogisticRegressionCV"}:
         numbers = ", ".join(sorted(_IDENTITY | _LOG | {"TweedieRegressor"}))
         raise FrameError(
-            f"{kind} is not taken: LogisticRegression is, alone or behind a Pipeline, and of numbers {numbers}. For a network or another "
-            "kind train it between the parties, or audit a running deployment"
+            f"{kind} is not taken: LogisticRegression and MLPClassifier are, alone or behind a Pipeline, and of numbers {numbers}. "
+            "Train another kind between the parties, or audit a running deployment"
         )
     if getattr(classifier, "multi_class", "auto") == "ovr":
         raise FrameError(f"{kind} with multi_class='ovr' is no softmax: take 'multinomial'")
