@@ -100,6 +100,13 @@ impl PublishedModel {
     pub fn classes(&self) -> usize {
         self.manifest.class_names.len()
     }
+
+    /// Returns the unit of its outputs on secret shares: that of the labels it was trained on.
+    #[must_use]
+    pub fn unit(&self) -> f64 {
+        let training = self.manifest.training.as_ref();
+        training.and_then(|training| training.config.values().label_scale).unwrap_or(1.0)
+    }
 }
 
 /// The registry: a directory, and the model in service.

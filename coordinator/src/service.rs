@@ -438,7 +438,7 @@ impl Coordinator for Service {
             tracing::warn!(auditor = %auditor, trained, records = ids.len(), "audit session refused: training records");
             return Err(Refusal::precondition(message).into());
         }
-        self.engine.check_audit_policy(&policy)?;
+        self.engine.check_audit_policy(&model, &policy)?;
         let ready = self.engine.policies.prepare(&model, &policy, Purpose::Audit).await?;
         let contract = ready.contract();
         let promise = Promise {

@@ -11,7 +11,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use vfl_core::types::{RecordIds, RowStatus};
-use vfl_mpc::{MaskKey, TAG_WORDS, encode_logits};
+use vfl_mpc::{MaskKey, TAG_WORDS};
 use vfl_party::computation::Member;
 use vfl_party::computation::release::{
     MOST_RECORDS, MaskKeyExchange, PATIENCE, ReleaseInput, ReleaseJob, ReleaseProgram, ServingMode,
@@ -183,7 +183,7 @@ impl PrivateReleases {
     /// Checks that the operator consents to a session, and that the model is stored here.
     fn check(&self, terms: &SessionTerms) -> Result<(), Refusal> {
         let own = self.credentials.identity().name();
-        let SessionTerms { layout, policy, version, classes, .. } = terms;
+        let SessionTerms { layout, policy, version, classes, link, .. } = terms;
         let denied = |message: String| Err(Refusal::new(RefusalKind::PermissionDenied, message));
         if !layout.passive.contains(own) {
             return denied(format!("passive party `{own}` is not one of this session"));
@@ -199,10 +199,13 @@ impl PrivateReleases {
                 "passive party `{own}` takes no part in releases under `{policy}` (`policies` in its [serving])"
             ));
         }
-        let width = self.logits.share(version)?.model().spec().width() as usize;
-        if width != *classes {
+        let share = self.logits.share(version)?;
+        let spec = share.model().spec();
+        if spec.width() as usize != *classes || spec.link()? != *link {
             let message = format!(
-                "this party's outputs are {width} numbers, the model has {classes} classes"
+                "this party's outputs are {} numbers of link {}, the model has {classes} of link {link}",
+                spec.width(),
+                spec.link()?
             );
             return Err(Refusal::precondition(message));
         }
@@ -244,7 +247,7 @@ impl SessionState {
             let request = ShareRequest { version: terms.version.clone(), ids };
             let answer = releases.logits.compute(&request).await?;
             let held = RowStatus::positions_ok(&answer.status);
-            let own = encode_logits(answer.share.matrix().as_slice()).map_err(|_| {
+            let own = program.encode(answer.share.matrix().as_slice()).map_err(|_| {
                 // The value is this party's own, and is told to nobody.
                 Refusal::precondition("a logit is too large for a private release")
             })?;

@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use vfl_core::types::{ReleasedScores, RowStatus};
-use vfl_mpc::{MaskKey, encode_logits};
+use vfl_mpc::MaskKey;
 use vfl_party::computation::release::{
     MOST_RECORDS, MaskKeyExchange, PATIENCE, ReleaseInput, ReleaseJob, ReleaseProgram,
 };
@@ -231,7 +231,7 @@ impl Session {
         if answer.is_closed() {
             return Ok(());
         }
-        let logits = match encode_logits(logits.matrix().as_slice()) {
+        let logits = match program.encode(logits.matrix().as_slice()) {
             Ok(logits) if logits.len() == program.classes() * ids.len() => logits,
             wrong => {
                 let why =

@@ -9,7 +9,7 @@ use vfl_core::types::{
     Logits, ModelVersion, NameError, PartyName, RecordIds, ReleasedScores, RowStatus,
 };
 use vfl_defense::Policy;
-use vfl_party::computation::release::{PrivateRelease, ServingMode};
+use vfl_party::computation::release::{ModelOutputs, PrivateRelease, ServingMode};
 use vfl_protocol::Refusal;
 use vfl_protocol::audit::SessionSummary;
 use vfl_protocol::private_release::{MaskedRequest, TAG_WORDS};
@@ -70,11 +70,6 @@ impl Engine {
         self.check_parties(model)?;
         Self::check_owner(model, caller)?;
         let k = model.classes();
-        if model.link.is_numeric() {
-            return Err(Refusal::precondition(
-                "private releases are of scores of classes, and this model's output is a number: set `mode = \"plain\"` in [serving]",
-            ));
-        }
         let sums =
             model.head.top().is_none() && model.head.widths().iter().all(|width| *width == k);
         if !sums {
@@ -83,7 +78,7 @@ impl Engine {
                  train another, or set `mode = \"plain\"` in [serving]",
             ));
         }
-        if !(2..=16).contains(&k) || model.head.widths().len() > MOST_OWNERS {
+        if !(1..=16).contains(&k) || model.head.widths().len() > MOST_OWNERS {
             return Err(Refusal::precondition(format!(
                 "private releases are of models with 2 to 16 classes and at most {MOST_OWNERS} data holders; this one has {k} classes"
             )));
@@ -111,7 +106,8 @@ impl Engine {
                 _ => return Err(Refusal::internal("the policy gives no scores to ranks")),
             }
         }
-        PrivateRelease::of(&policy.policy, &vectors, k).map_err(Refusal::precondition)?;
+        let outputs = ModelOutputs { classes: k, link: model.link };
+        PrivateRelease::of(&policy.policy, &vectors, outputs).map_err(Refusal::precondition)?;
         Ok(PrivatePolicy { policy, vectors })
     }
 
@@ -147,11 +143,20 @@ impl Engine {
     ///
     /// # Errors
     /// FAILED_PRECONDITION naming a policy that is not computed on shares.
-    pub(crate) fn check_audit_policy(&self, policy: &Policy) -> Result<(), Refusal> {
-        match self.serving.mode {
+    pub(crate) fn check_audit_policy(
+        &self,
+        model: &PublishedModel,
+        policy: &Policy,
+    ) -> Result<(), Refusal> {
+        let outputs = ModelOutputs { classes: model.classes(), link: model.link };
+        let checked = match self.serving.mode {
             ServingMode::Plain => Ok(()),
-            ServingMode::Private => PrivateRelease::check(policy).map_err(Refusal::precondition),
-        }
+            ServingMode::Private if model.link.is_numeric() => {
+                PrivateRelease::of(policy, &[], outputs).map(drop)
+            }
+            ServingMode::Private => PrivateRelease::check(policy),
+        };
+        checked.map_err(Refusal::precondition)
     }
 
     /// Returns the summary of an audit session. Of private releases nothing is known but how many

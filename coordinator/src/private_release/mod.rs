@@ -101,6 +101,8 @@ impl PrivateReleases {
             active_party: caller.name().clone(),
             layout: ComputationLayout { passive, computing, calibration: false },
             classes: model.classes(),
+            link: model.link,
+            unit: model.unit(),
             policy: policy.policy.clone(),
             vectors,
             passive_fingerprint: private_fingerprint(&model.passive_fingerprint),

@@ -3,9 +3,15 @@
 
 use nalgebra::{DMatrix, DVector};
 use tonic::Code;
+use vfl_attack::{AttackConfig, Method};
+use vfl_auditor::audit;
+use vfl_auditor::audit::Plan;
+use vfl_auditor::report::Outcome;
 use vfl_core::model::{
     Combiner, Link, ModelConfig, TrainingConfig, TrainingConfigError, TrainingMode, TrainingValues,
 };
+use vfl_defense::{DefenseConfig, NumberPipeline};
+use vfl_party::computation::release::ServingMode;
 use vfl_protocol::RefusalKind;
 use vfl_state::ShareStore;
 
@@ -69,7 +75,7 @@ async fn the_weights_are_those_of_least_squares_and_of_maximum_likelihood() {
             }
         };
         let numbers = |x: &DMatrix<f64>| (0..RECORDS).map(|at| label(x, at)).collect::<Vec<_>>();
-        let here = Here::labelled(Vec::new(), |x| Some(numbers(x))).await;
+        let here = Here::labelled((Vec::new(), ServingMode::Plain), |x| Some(numbers(x))).await;
         let labels = numbers(&here.x);
         let expected = fitted(link, &here.x, &labels);
         let ids = here.ids.slice(0, TRAINED);
@@ -103,10 +109,78 @@ async fn the_weights_are_those_of_least_squares_and_of_maximum_likelihood() {
     }
 }
 
+/// The numbers of all features, and the label that depends on them.
+fn price(x: &DMatrix<f64>) -> Vec<f64> {
+    let of = |at: usize| 500.0 + 250.0 * (x[(0, at)] + x[(2, at)] - x[(3, at)] + 0.1 * draw(at));
+    (0..RECORDS).map(of).collect()
+}
+
+/// What is served on secret shares is what the parameters give, to the stated error: exact numbers, and bins of them. An audit of
+/// exact numbers finds what it finds in the plain mode.
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_are_released_on_shares() {
+    let bins = DefenseConfig::Bins { lower: 300.0, upper: 1000.0, count: 20 };
+    for (link, defense) in [
+        (Link::Identity, None),
+        (Link::Identity, Some(bins.clone())),
+        (Link::Log, None),
+        (Link::Log, Some(bins)),
+    ] {
+        let defenses: Vec<DefenseConfig> = defense.iter().cloned().collect();
+        let private = (defenses.clone(), ServingMode::Private);
+        let here = Here::labelled(private, |x| Some(price(x))).await;
+        let ids = here.ids.slice(0, TRAINED);
+        let published =
+            here.deployment.train(&training(link.as_str()), &ids, |_| ()).await.unwrap();
+        let share = |party: &str| {
+            let store = ShareStore::open(&here.deployment.party_dir(party)).unwrap();
+            store.load(&published.version).unwrap().linear().unwrap().clone()
+        };
+        let (own, passive) = (share("active"), share("passive-1"));
+        let weights: Vec<f64> = own.weights().iter().chain(passive.weights()).copied().collect();
+        let rest = here.ids.slice(TRAINED, RECORDS);
+        let served = here.served(&rest).await;
+        let plain = NumberPipeline::build(&defenses, link).unwrap();
+        let unit = published.config.as_ref().unwrap().values().label_scale.unwrap_or(1.0);
+        for (at, served) in served.iter().enumerate() {
+            let x = here.x.column(TRAINED + at);
+            let eta: f64 = x.iter().zip(&weights).map(|(x, w)| x * w).sum();
+            let number = link.number(eta + own.bias().unwrap()[0]);
+            let Some(DefenseConfig::Bins { lower, upper, count }) = &defense else {
+                // At most 2⁻⁴¹ of a unit for each of two holders, and round-off.
+                let bound = unit * 2f64.powi(-40) * number.abs().max(1.0);
+                assert!((served - number).abs() < bound, "{link}: {served} {number}");
+                continue;
+            };
+            let width = (upper - lower) / f64::from(*count);
+            let place = ((number - lower) / width).floor().clamp(0.0, f64::from(count - 1));
+            assert!(
+                (served - (lower + (place + 0.5) * width)).abs() < 1e-9,
+                "{link}: {served} {number}"
+            );
+        }
+        assert!(served.iter().any(|v| (v - served[0]).abs() > 50.0));
+        assert_eq!(plain.contract().bits.is_some(), defense.is_some());
+        if link == Link::Identity && defense.is_none() {
+            let found = here.audit(&["none"], &[Method::Lattice, Method::HalfStar]).await;
+            let lattice = found.audits[0].attacks.iter().find(|a| a.name == "lattice").unwrap();
+            let Outcome::Ran { errors, .. } = &lattice.outcome else { panic!("{lattice:?}") };
+            // Whole numbers come back from exact numbers; the other feature lies on no grid.
+            assert!(errors.per_feature[0] < 1e-6, "{:?}", errors.per_feature);
+            let policy = "rounding (decimals = 1)".parse().unwrap();
+            let plan = Plan::of(rest, vec![policy], vec![AttackConfig::from(Method::Lattice)], 3);
+            let refused = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await;
+            let refused = refused.unwrap_err();
+            assert!(refused.message.contains("for a model of a number"), "{refused}");
+        }
+        here.deployment.stop().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_trained_is_refused_by_name() {
     let mixed = |_: &DMatrix<f64>| Some((0..RECORDS).map(|at| 3.0 * draw(at) - 1.0).collect());
-    let here = Here::labelled(Vec::new(), mixed).await;
+    let here = Here::labelled((Vec::new(), ServingMode::Plain), mixed).await;
     let refused = async |config: &TrainingConfig, says: &str| {
         let refused = here.deployment.train(config, &here.ids, |_| ()).await.unwrap_err();
         assert_eq!(refused.kind, RefusalKind::FailedPrecondition, "{refused}");
@@ -118,12 +192,13 @@ async fn what_cannot_be_trained_is_refused_by_name() {
     let served = super::support::score(&here.deployment, &here.ids).await.unwrap_err();
     assert_eq!(served.code(), Code::FailedPrecondition, "nothing is in service: {served}");
     here.deployment.stop().await.unwrap();
-    let equal = Here::labelled(Vec::new(), |_| Some(vec![7.0; RECORDS])).await;
+    let equal =
+        Here::labelled((Vec::new(), ServingMode::Plain), |_| Some(vec![7.0; RECORDS])).await;
     let refused = equal.deployment.train(&training("identity"), &equal.ids, |_| ()).await;
     assert!(refused.unwrap_err().message.contains("all equal"));
     equal.deployment.stop().await.unwrap();
     // Without numbers, and in the clear.
-    let unknown = Here::labelled(Vec::new(), |_| None).await;
+    let unknown = Here::labelled((Vec::new(), ServingMode::Plain), |_| None).await;
     let refused = unknown.deployment.train(&training("identity"), &unknown.ids, |_| ()).await;
     assert!(refused.unwrap_err().message.contains("`min` and `max` in [label]"));
     unknown.deployment.stop().await.unwrap();

@@ -16,7 +16,8 @@ use vfl_core::model::{Link, ParameterFile};
 use vfl_core::types::{FeatureBlock, PartyName, RecordIds, ReleasedScores};
 use vfl_datasets::PartyTables;
 use vfl_defense::{DefenseConfig, Policy};
-use vfl_passive_party::config::TrainingPolicy;
+use vfl_party::computation::release::ServingMode;
+use vfl_passive_party::config::{ServingPolicy, TrainingPolicy};
 use vfl_protocol::pb;
 use vfl_state::{ImportRequest, import_parameters};
 use vfl_testbed::deployment::{Deployment, DeploymentSpec, active_name, consent, white_box};
@@ -70,12 +71,12 @@ fn tables(x: &DMatrix<f64>, ids: &RecordIds, numbers: Option<&[f64]>) -> PartyTa
 
 impl Here {
     async fn new(defenses: Vec<DefenseConfig>) -> Self {
-        Self::labelled(defenses, |_| None).await
+        Self::labelled((defenses, ServingMode::Plain), |_| None).await
     }
 
     /// Starts a deployment whose label has these numbers, of the features of all records.
     pub(super) async fn labelled(
-        defenses: Vec<DefenseConfig>,
+        (defenses, mode): (Vec<DefenseConfig>, ServingMode),
         numbers: impl Fn(&DMatrix<f64>) -> Option<Vec<f64>>,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -99,7 +100,7 @@ impl Here {
             help: Default::default(),
             active_privacy: None,
             alignment: None,
-            serving: Default::default(),
+            serving: ServingPolicy { mode, ..Default::default() },
             monitoring: Default::default(),
         });
         Self { deployment: deployment.await.unwrap(), dir, x, ids }
@@ -149,7 +150,7 @@ impl Here {
         }
     }
 
-    async fn audit(&self, policies: &[&str], attacks: &[Method]) -> Findings {
+    pub(super) async fn audit(&self, policies: &[&str], attacks: &[Method]) -> Findings {
         let policies: Vec<Policy> = policies.iter().map(|text| text.parse().unwrap()).collect();
         let attacks = attacks.iter().copied().map(AttackConfig::from).collect();
         let plan =

@@ -1,6 +1,7 @@
 //! Valid messages of a session of private releases, to be damaged.
 
 use prost::Message;
+use vfl_core::model::Link;
 use vfl_core::types::{ModelVersion, PartyName, RecordIds, RowStatus};
 use vfl_protocol::pb;
 use vfl_protocol::private_release::{
@@ -30,6 +31,8 @@ pub fn replies(version: &str, k: usize, ids: &pb::RecordIds) -> Vec<Vec<u8>> {
 pub fn commands(version: &str, k: usize, ids: &pb::RecordIds) -> Vec<Vec<u8>> {
     let name = |name: &str| PartyName::new(name).unwrap();
     let terms = SessionTerms {
+        link: Link::Softmax,
+        unit: 1.0,
         session: [1; 16],
         version: ModelVersion::new(version.to_owned()).unwrap(),
         active_party: name("active"),

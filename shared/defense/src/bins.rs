@@ -78,6 +78,18 @@ impl Bins {
         ((number - self.lower) / self.width).floor().clamp(0.0, f64::from(self.count - 1))
     }
 
+    /// Returns the number that is released for a bin, by its place from 0.
+    #[must_use]
+    pub fn middle(&self, place: u32) -> f64 {
+        self.lower + (f64::from(place) + 0.5) * self.width
+    }
+
+    /// Returns the numbers at which a bin ends and the next one begins, one less than there are
+    /// bins.
+    pub fn edges(&self) -> impl Iterator<Item = f64> + '_ {
+        (1..self.count).map(|place| self.lower + f64::from(place) * self.width)
+    }
+
     /// Returns the ends of the numbers that are released as `number`: of its bin, and infinite
     /// beyond the first and the last. An end may be off by round-off.
     #[must_use]

@@ -36,6 +36,7 @@
 //! | [`Session::release_ranking`], k = 6 | all pairs are opened | 8, 6 | 630 |
 //! | [`Session::release_logits`], k = 6 | | 1, 1 | 48 |
 //! | [`Session::release_scores`], k = 6 | differences are opened | 1, 1 | 40 |
+//! | [`Session::release_place`] among 9 thresholds, k = 1 | signs, whose sum is opened | 9, 8 | 601 |
 //! | [`Session::exponential_softmax`], k = 6 | e^−a e^−b; Goldschmidt 1964 | 43, 40 | 2932 |
 //! | [`Session::release_rounded_scores`], k = 2, 6, 10 | carry | 46, 51, 55; 41, 46, 48 | 1072, 3105, 5819 |
 //! | [`Session::release_rounded_top`], 2 of 6 | both | 64, 58 | 4048 |
@@ -95,7 +96,10 @@ pub use network::{Activation, LayerShape, Network, NetworkData};
 pub use outsiders::{combine, deal};
 pub use party_index::PartyIndex;
 pub use regression::{LARGEST_FEATURE, Regression, RegressionData, TrainingResult};
-pub use release::{LARGEST_LOGIT, LOGIT_BITS, Logits, MOST_WORDS, SCORE_BITS, encode_logits};
+pub use release::{
+    LARGEST_LOGIT, LARGEST_THRESHOLD, LOGIT_BITS, Logits, MOST_THRESHOLDS, MOST_WORDS, SCORE_BITS,
+    encode_logits,
+};
 pub use session::{CONTEXT_BYTES, Session};
 pub use shares::{BitShares, Shares};
 pub use softmax::euler_softmax;

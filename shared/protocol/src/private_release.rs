@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tonic::Status;
+use vfl_core::model::{Link, is_power_of_two};
 use vfl_core::types::{ModelVersion, PartyName, RecordIds, RowStatus};
 use vfl_defense::Policy;
 
@@ -54,8 +55,12 @@ pub struct SessionTerms {
     pub active_party: PartyName,
     /// The passive parties, and which of them computes.
     pub layout: ComputationLayout,
-    /// The number of classes, 2 to 16.
+    /// The number of classes, 2 to 16; 1 for a model of a number.
     pub classes: usize,
+    /// The link: scores of classes, or a number.
+    pub link: Link,
+    /// The unit of the outputs in the computation, a power of two.
+    pub unit: f64,
     /// The policy: the live one, or an audit session's.
     pub policy: Policy,
     /// The vectors that the policy releases, one after the other, of a number from 0 to 1 for each
@@ -203,10 +208,26 @@ impl TryFrom<pb::PrivateReleaseSession> for SessionTerms {
             policy,
             vectors,
             passive_fingerprint,
+            link,
+            unit,
         } = message;
         let range = |field, reason| WireError::Range { field, reason };
-        if !(2..=MOST_CLASSES).contains(&classes) {
-            return Err(range("classes", "2 to 16"));
+        let link = match link.as_str() {
+            "" => Link::Softmax,
+            name => Link::named(name)
+                .filter(|link| link.is_numeric())
+                .ok_or_else(|| range("link", "identity, log or logit, or nothing"))?,
+        };
+        let valid = if link.is_numeric() { 1..=1 } else { 2..=MOST_CLASSES };
+        if !valid.contains(&classes) {
+            return Err(range("classes", "2 to 16, or 1 for a model of a number"));
+        }
+        let unit = if unit == 0.0 { 1.0 } else { unit };
+        if !(is_power_of_two(unit) && (link == Link::Identity || unit == 1.0)) {
+            return Err(range(
+                "unit",
+                "a power of two, other than 1 under the link identity alone",
+            ));
         }
         let whole = vectors.len().is_multiple_of(classes as usize);
         if !whole || vectors.len() > MOST_VECTORS * classes as usize {
@@ -228,6 +249,8 @@ impl TryFrom<pb::PrivateReleaseSession> for SessionTerms {
             policy: Policy::try_from(&require("policy", policy)?)?,
             vectors,
             passive_fingerprint,
+            link,
+            unit,
         })
     }
 }
@@ -243,7 +266,10 @@ impl From<SessionTerms> for pb::PrivateReleaseSession {
             policy,
             vectors,
             passive_fingerprint,
+            link,
+            unit,
         } = terms;
+        let link = if link.is_numeric() { link.as_str().to_owned() } else { String::new() };
         Self {
             session: session.to_vec().into(),
             model_version: version.as_str().to_owned(),
@@ -253,6 +279,8 @@ impl From<SessionTerms> for pb::PrivateReleaseSession {
             policy: Some((&policy).into()),
             vectors,
             passive_fingerprint,
+            link,
+            unit,
         }
     }
 }
@@ -405,6 +433,8 @@ mod tests {
                 calibration: false,
             },
             classes: 3,
+            link: Link::Softmax,
+            unit: 1.0,
             policy: "class_label".parse().unwrap(),
             vectors: vec![0.7, 0.2, 0.1],
             passive_fingerprint: "f1".into(),

@@ -45,7 +45,9 @@ pub use network_file::{NetworkFile, NetworkFileError};
 pub use optimiser::Adam;
 pub use parameter_file::{ParameterFile, ParameterFileError};
 pub use pass::{LANES, Lanes, Pass};
-pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingMode, TrainingValues};
+pub use schedule::{
+    Schedule, TrainingConfig, TrainingConfigError, TrainingMode, TrainingValues, is_power_of_two,
+};
 pub use spec::{
     Combiner, EMBEDDING_WIDTH, GENERALIZED_LINEAR, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES,
     MAX_WIDTH, ModelConfig, ModelSpec, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec,

@@ -95,7 +95,8 @@ const MAX_L2_ON_SHARES: f64 = 0.1;
 const BATCHES_A_BLOCK: f64 = 8.0;
 
 /// Returns true for a power of two, as a normal number.
-fn is_power_of_two(value: f64) -> bool {
+#[must_use]
+pub fn is_power_of_two(value: f64) -> bool {
     value.is_normal() && value > 0.0 && value.to_bits().trailing_zeros() >= f64::MANTISSA_DIGITS - 1
 }
 

@@ -32,14 +32,15 @@ pub fn encode_logits(values: &[f64]) -> Result<Vec<u64>, MpcError> {
 }
 
 fn check_classes(classes: usize) -> Result<(), MpcError> {
-    if (2..=MOST_CLASSES).contains(&classes) {
+    if (1..=MOST_CLASSES).contains(&classes) {
         return Ok(());
     }
     let (name, got) = ("the number of classes", classes as f64);
-    Err(MpcError::Setting { name, got, range: "2 to 16" })
+    Err(MpcError::Setting { name, got, range: "2 to 16, or 1 for a number" })
 }
 
-/// One party's shares of logits, records × classes.
+/// One party's shares of logits, records × classes, or of the predictor of a number for each
+/// record.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Logits {
     records: usize,
@@ -57,8 +58,8 @@ impl Logits {
     /// Creates logits from the shares of [encoded](encode_logits) ones, class after class.
     ///
     /// # Errors
-    /// [`MpcError::Setting`] unless there are 2 to 16 classes, [`MpcError::Shape`] unless there are
-    /// `records` times `classes` shares.
+    /// [`MpcError::Setting`] unless there are 1 to 16 classes, of which 1 is of a number,
+    /// [`MpcError::Shape`] unless there are `records` times `classes` shares.
     pub fn new(records: usize, classes: usize, shares: Shares) -> Result<Self, MpcError> {
         check_classes(classes)?;
         check_length("the logits", shares.len(), records.saturating_mul(classes))?;

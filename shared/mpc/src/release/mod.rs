@@ -9,9 +9,11 @@
 mod codebook;
 mod exponential;
 mod logits;
+mod number;
 mod ranking;
 mod rounding;
 
 pub use codebook::MOST_WORDS;
 pub use exponential::SCORE_BITS;
 pub use logits::{LARGEST_LOGIT, LOGIT_BITS, Logits, encode_logits};
+pub use number::{LARGEST_THRESHOLD, MOST_THRESHOLDS};

@@ -1,7 +1,10 @@
 //! Releases against the same functions in the clear, what they cost, and what is seen of them.
 
 use proptest::prelude::*;
-use vfl_mpc::{LARGEST_LOGIT, Logits, MpcError, PartyIndex, SCORE_BITS, Session, encode_logits};
+use vfl_mpc::{
+    LARGEST_LOGIT, LARGEST_THRESHOLD, Logits, MpcError, PartyIndex, SCORE_BITS, Session,
+    encode_logits,
+};
 
 use super::{compute, input};
 
@@ -182,6 +185,52 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Numbers of quarters, with many on a threshold, which is the first of the place above.
+    #[test]
+    fn places_are_those_in_the_clear(
+        quarters in prop::collection::vec(-40_i8..40, 0..130),
+        mut thresholds in prop::collection::vec(-36_i8..36, 0..9),
+        to in 0_usize..3,
+    ) {
+        thresholds.sort_unstable();
+        let in_quarters = |all: &[i8]| all.iter().map(|q| f64::from(*q) / 4.0).collect::<Vec<_>>();
+        let (z, mut bounds, n) = (in_quarters(&quarters), in_quarters(&thresholds), quarters.len());
+        // Beyond every number.
+        bounds.insert(0, -LARGEST_THRESHOLD);
+        bounds.push(LARGEST_THRESHOLD);
+        let to = PartyIndex::ALL[to];
+        let (places, exact) = only(to, |session| {
+            let numbers = shared(session, &z, n, 1);
+            let places = session.release_place(to, &numbers, &bounds).unwrap();
+            let exact = session.release_logits(to, &numbers).unwrap();
+            Some((places?, exact?))
+        });
+        let expected = z.iter().map(|z| bounds.iter().filter(|bound| *z >= **bound).count());
+        prop_assert_eq!(places, expected.collect::<Vec<_>>());
+        prop_assert_eq!(exact, z);
+    }
+}
+
+#[test]
+fn places_of_too_much_are_refused() {
+    compute(|session| {
+        let numbers = |classes: usize| {
+            let shares = session.public(&vec![0; 3 * classes]);
+            Logits::new(3, classes, shares).unwrap()
+        };
+        let (one, two) = (numbers(1), numbers(2));
+        let mut refused = |numbers: &Logits, thresholds: &[f64]| {
+            session.release_place(PartyIndex::FIRST, numbers, thresholds).is_err()
+        };
+        assert!(refused(&two, &[0.0]));
+        assert!(refused(&one, &[0.0; 64]));
+        assert!(refused(&one, &[f64::NAN]) && refused(&one, &[f64::INFINITY]));
+    });
+}
+
 /// Returns the most rounds for any receiver, and the bytes of all parties per record.
 fn cost(
     n: usize,
@@ -206,7 +255,7 @@ fn cost(
 /// rounds.
 #[test]
 fn releases_cost_what_is_stated() {
-    let releases: [(usize, Release); 13] = [
+    let releases: [(usize, Release); 15] = [
         (2, |s, to, z| drop(s.release_label(to, z).unwrap())),
         (6, |s, to, z| drop(s.release_label(to, z).unwrap())),
         (10, |s, to, z| drop(s.release_label(to, z).unwrap())),
@@ -225,6 +274,8 @@ fn releases_cost_what_is_stated() {
                 (0..8).map(|word| (0..6).map(|at| one(word, at)).collect()).collect();
             s.release_word(to, z, &words).unwrap();
         }),
+        (1, |s, to, z| drop(s.release_logits(to, z).unwrap())),
+        (1, |s, to, z| drop(s.release_place(to, z, &[0.0; 9]).unwrap())),
     ];
     let figures = releases.map(|(k, release)| {
         let (rounds, bytes) = cost(320, k, release);
@@ -244,6 +295,8 @@ fn releases_cost_what_is_stated() {
         (1, 1, 40.0),
         (43, 40, 2932.125),
         (69, 63, 3737.25),
+        (1, 1, 8.0),
+        (9, 8, 600.875),
     ];
     assert_eq!(figures[..], stated[..]);
 }
@@ -347,7 +400,7 @@ fn wrong_requests_are_refused_before_anything_is_sent() {
     }
     compute(|session| {
         let shares = session.public(&[0; 6]);
-        assert!(Logits::new(6, 1, shares.clone()).is_err());
+        assert!(Logits::new(6, 0, shares.clone()).is_err());
         let many = Logits::new(2, 17, session.public(&[0; 34])).unwrap_err();
         assert!(matches!(many, MpcError::Setting { .. }), "{many}");
         let sent = session.traffic();

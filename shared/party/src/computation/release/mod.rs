@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use vfl_core::types::{RecordIds, ReleasedScores};
 use vfl_mpc::{
     CONTEXT_BYTES, Link, LinkError, Logits, MASK_KEY_BYTES, MaskKey, MaskedInput, MpcError,
-    PartyIndex, Session, TAG_WORDS, deal,
+    PartyIndex, Session, TAG_WORDS, deal, encode_logits,
 };
 use vfl_protocol::Refusal;
 use vfl_protocol::private_release::SessionTerms;
@@ -25,7 +25,7 @@ use super::places::Places;
 use super::program::{ComputationError, Links};
 use super::steps::send_all;
 
-pub use policy::PrivateRelease;
+pub use policy::{ModelOutputs, PrivateRelease};
 
 /// The way in which the answers of the live service are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -55,6 +55,7 @@ const AHEAD_BYTES: u64 = 256;
 #[derive(Debug, Clone)]
 pub struct ReleaseProgram {
     classes: usize,
+    unit: f64,
     release: PrivateRelease,
     outsiders: usize,
     context: [u8; CONTEXT_BYTES],
@@ -129,9 +130,12 @@ impl ReleaseProgram {
             policy,
             vectors,
             passive_fingerprint,
+            link,
+            unit,
         } = terms;
-        let release =
-            PrivateRelease::of(policy, vectors, *classes).map_err(Refusal::precondition)?;
+        let outputs = ModelOutputs { classes: *classes, link: *link };
+        let release = PrivateRelease::of(policy, vectors, outputs);
+        let release = release.map_err(Refusal::precondition)?;
         let mut hash = Sha256::new_with_prefix(PROGRAM);
         let mut field = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
@@ -146,7 +150,12 @@ impl ReleaseProgram {
         field(policy.to_string().as_bytes());
         vectors.iter().for_each(|score| field(&score.to_le_bytes()));
         field(passive_fingerprint.as_bytes());
+        if link.is_numeric() {
+            field(link.as_str().as_bytes());
+            field(&unit.to_le_bytes());
+        }
         Ok(Self {
+            unit: *unit,
             classes: *classes,
             release,
             outsiders: layout.passive.len().saturating_sub(1),
@@ -158,6 +167,15 @@ impl ReleaseProgram {
     #[must_use]
     pub fn release(&self) -> &PrivateRelease {
         &self.release
+    }
+
+    /// Encodes a data holder's logits, or its part of the predictors of numbers.
+    ///
+    /// # Errors
+    /// [`MpcError::NotRepresentable`] for one that is too large.
+    pub fn encode(&self, logits: &[f64]) -> Result<Vec<u64>, MpcError> {
+        let units: Vec<f64> = logits.iter().map(|logit| logit / self.unit).collect();
+        encode_logits(&units)
     }
 
     /// Returns the number of classes.
@@ -174,7 +192,7 @@ impl ReleaseProgram {
 
     /// Returns the most bytes that a party may be ahead of another one.
     pub(super) fn most_bytes(&self) -> u64 {
-        AHEAD_BYTES * (MOST_RECORDS * self.classes) as u64
+        AHEAD_BYTES * (MOST_RECORDS * self.release.comparisons(self.classes)) as u64
     }
 
     /// Returns the tags of the active party's logits, `TAG_WORDS` words for each record.
@@ -282,7 +300,7 @@ impl ReleaseProgram {
             let dealt = session.shares_dealt(&link.receive().map_err(lost)?, n * k);
             sum = sum.plus(&dealt.map_err(|e| lost(LinkError::Transport(e.to_string())))?)?;
         }
-        Ok(self.release.compute(session, &Logits::new(n, k, sum)?)?)
+        Ok(self.release.compute(session, &Logits::new(n, k, sum)?, self.unit)?)
     }
 
     /// Orders numbers class after class.

@@ -1,12 +1,17 @@
 //! The policies that are computed on shares, and what the active party makes of what is opened.
 
 use nalgebra::DMatrix;
+use vfl_core::model::Link;
 use vfl_core::types::ReleasedScores;
-use vfl_defense::{DefenseConfig, Policy};
-use vfl_mpc::{Logits, MOST_WORDS, MpcError, PartyIndex, Session};
+use vfl_defense::{Bins, DefenseConfig, Policy};
+use vfl_mpc::{
+    LARGEST_THRESHOLD, Logits, MOST_THRESHOLDS, MOST_WORDS, MpcError, PartyIndex, Session,
+};
 
 /// The most decimals of scores that are rounded on shares.
 const MOST_DECIMALS: u32 = 4;
+/// The most bins of a number.
+const MOST_BINS: usize = MOST_THRESHOLDS + 1;
 /// The way out for a policy that is not computed on shares.
 const PLAIN: &str = "`mode = \"plain\"` in [serving], under which the coordinator sees all scores";
 
@@ -32,6 +37,24 @@ pub enum PrivateRelease {
     },
     /// The nearest of these vectors to the softmax scores, among those of the predicted class.
     Word(Vec<Vec<f64>>),
+    /// A number, exact.
+    Number(Link),
+    /// The middle of the bin that a number lies in.
+    Bin {
+        /// The linear predictors at which the next bin begins, rising.
+        thresholds: Vec<f64>,
+        /// The middle of each bin.
+        middles: Vec<f64>,
+    },
+}
+
+/// The outputs of a model whose answers are computed on shares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ModelOutputs {
+    /// The number of classes; 1 for a number.
+    pub classes: usize,
+    /// The link: scores of classes, or a number.
+    pub link: Link,
 }
 
 impl PrivateRelease {
@@ -42,7 +65,14 @@ impl PrivateRelease {
     /// # Errors
     /// A message that names the policy if it is not computed on shares, or if its vectors are
     /// missing.
-    pub fn of(policy: &Policy, vectors: &[f64], classes: usize) -> Result<Self, String> {
+    pub fn of(
+        policy: &Policy,
+        vectors: &[f64],
+        ModelOutputs { classes, link }: ModelOutputs,
+    ) -> Result<Self, String> {
+        if link.is_numeric() {
+            return Self::of_number(policy, link);
+        }
         let ranks = || match vectors.len() == classes {
             true => Ok(vectors.to_vec()),
             false => Err(format!("the scores that `{policy}` gives to ranks are missing")),
@@ -82,17 +112,37 @@ impl PrivateRelease {
         }
     }
 
-    /// Checks that a policy is computed on shares.
+    /// Returns the release of a policy of numbers.
+    fn of_number(policy: &Policy, link: Link) -> Result<Self, String> {
+        match policy.defenses[..] {
+            [] | [DefenseConfig::None {}] => Ok(Self::Number(link)),
+            [DefenseConfig::Bins { lower, upper, count }] if count as usize <= MOST_BINS => {
+                let bins = Bins::new(lower, upper, count).map_err(|e| e.to_string())?;
+                let thresholds = bins.edges().map(|edge| link.predictor(edge)).collect();
+                let middles = (0..count).map(|place| bins.middle(place)).collect();
+                Ok(Self::Bin { thresholds, middles })
+            }
+            _ => Err(format!(
+                "`{policy}` is not computed on shares for a model of a number: none and at most {MOST_BINS} bins are; take one of them, \
+                 or {PLAIN}"
+            )),
+        }
+    }
+
+    /// Checks that a policy is computed on shares, of classes or of numbers.
     ///
     /// # Errors
     /// As [`PrivateRelease::of`].
     pub fn check(policy: &Policy) -> Result<(), String> {
+        if let [DefenseConfig::Bins { .. }] = policy.defenses[..] {
+            return Self::of_number(policy, Link::Identity).map(drop);
+        }
         let vectors = if Self::takes_ranks(policy) || Self::takes_words(policy) {
             &[0.5; 2][..]
         } else {
             &[]
         };
-        Self::of(policy, vectors, 2).map(drop)
+        Self::of(policy, vectors, ModelOutputs { classes: 2, link: Link::Softmax }).map(drop)
     }
 
     /// Returns `true` if the release takes the scores that the policy gives to ranks.
@@ -116,14 +166,23 @@ impl PrivateRelease {
     pub fn empty(&self, classes: usize) -> ReleasedScores {
         match self {
             Self::Label => ReleasedScores::Labels { classes, labels: Vec::new() },
-            Self::Rounded(_) | Self::RoundedTop { .. } => {
+            Self::Rounded(_) | Self::RoundedTop { .. } | Self::Number(_) | Self::Bin { .. } => {
                 ReleasedScores::Numbers(DMatrix::zeros(classes, 0))
             }
             _ => ReleasedScores::Probabilities(DMatrix::zeros(classes, 0)),
         }
     }
 
-    /// Computes the release of logits, and opens it to the first party, which alone gets `Some`.
+    /// Returns the most numbers of a record that are compared at once.
+    pub(super) fn comparisons(&self, classes: usize) -> usize {
+        match self {
+            Self::Bin { thresholds, .. } => thresholds.len().max(1),
+            _ => classes,
+        }
+    }
+
+    /// Computes the release of logits in this unit, and opens it to the first party, which alone
+    /// gets `Some`.
     ///
     /// # Errors
     /// Those of the session.
@@ -131,6 +190,7 @@ impl PrivateRelease {
         &self,
         session: &mut Session,
         logits: &Logits,
+        unit: f64,
     ) -> Result<Option<ReleasedScores>, MpcError> {
         let (n, k) = (logits.records(), logits.classes());
         let to = PartyIndex::FIRST;
@@ -175,6 +235,19 @@ impl PrivateRelease {
                 let released = nearest.into_iter().filter_map(|at| words.get(at)).flatten();
                 ReleasedScores::Probabilities(DMatrix::from_iterator(k, n, released.copied()))
             }),
+            Self::Number(link) => session.release_logits(to, logits)?.map(|predictors| {
+                let number = |eta: f64| link.number(eta * unit).clamp(-f64::MAX, f64::MAX);
+                ReleasedScores::Numbers(columns(predictors.into_iter().map(number).collect()))
+            }),
+            Self::Bin { thresholds, middles } => {
+                // Beyond this no sum comes.
+                let within = |t: &f64| (t / unit).clamp(-LARGEST_THRESHOLD, LARGEST_THRESHOLD);
+                let thresholds: Vec<f64> = thresholds.iter().map(within).collect();
+                session.release_place(to, logits, &thresholds)?.map(|places| {
+                    let middles = places.into_iter().filter_map(|place| middles.get(place));
+                    ReleasedScores::Numbers(columns(middles.copied().collect()))
+                })
+            }
         })
     }
 }
@@ -186,8 +259,10 @@ mod tests {
 
     #[test]
     fn a_policy_is_computed_on_shares_or_refused_by_its_name() {
-        let release =
-            |text: &str, vectors: &[f64]| PrivateRelease::of(&text.parse().unwrap(), vectors, 3);
+        let outputs = ModelOutputs { classes: 3, link: Link::Softmax };
+        let release = |text: &str, vectors: &[f64]| {
+            PrivateRelease::of(&text.parse().unwrap(), vectors, outputs)
+        };
         let scores = [0.7, 0.2, 0.1];
         assert_eq!(release("none", &[]), Ok(PrivateRelease::Scores));
         assert_eq!(release("class_label", &[]), Ok(PrivateRelease::Label));
@@ -211,7 +286,7 @@ mod tests {
             ("temperature (temperature = 2.0) then class_label", &[]),
         ] {
             let policy: Policy = text.parse().unwrap();
-            let refused = PrivateRelease::of(&policy, vectors, 3).unwrap_err();
+            let refused = PrivateRelease::of(&policy, vectors, outputs).unwrap_err();
             assert!(refused.contains(&policy.to_string()), "{refused}");
             let alone = PrivateRelease::check(&policy).is_err();
             assert_eq!(alone, !matches!(text, "ranking" | "codebook (size = 3)"), "{text}");
