@@ -9,7 +9,9 @@ use serde::Deserialize;
 use vfl_core::data::table::FeatureTable;
 use vfl_core::data::{self, CsvDialect};
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
+use vfl_core::model::{
+    GENERALIZED_LINEAR, ModelConfig, TrainingConfig, TrainingMode, TrainingValues,
+};
 use vfl_features::features::Features;
 use vfl_features::id_forms;
 use vfl_features::stores::DataConfig;
@@ -383,7 +385,8 @@ impl Settings {
             known: known.map(Arc::new),
             privacy: v.training.privacy,
             alignment: v.alignment.clone(),
-            numbers: Some(NumberSource::Data(Box::new(v.data.clone()))),
+            numbers: (v.model.kind() == GENERALIZED_LINEAR)
+                .then(|| NumberSource::Data(Box::new(v.data.clone()))),
         };
         Ok((v.listen, settings))
     }
@@ -421,7 +424,11 @@ impl PartySettings for Settings {
     }
 
     async fn reach(&self) -> Result<(), String> {
-        self.features.check().await.map_err(|e| format!("[data]: {e}"))
+        self.features.check().await.map_err(|e| format!("[data]: {e}"))?;
+        match &self.numbers {
+            Some(numbers) => numbers.check().await.map_err(|e| format!("[data]: the label: {e}")),
+            None => Ok(()),
+        }
     }
 }
 

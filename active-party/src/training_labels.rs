@@ -54,8 +54,9 @@ impl OwnLabels {
             (true, None) => return Err(no_range()),
         };
         read.map_err(|e| refusal(&e))?.map_err(|missing| {
+            let what = if is_number { ", or have no label" } else { "" };
             let message =
-                format!("{missing} of the {} training records are not held here", ids.len());
+                format!("{missing} of the {} training records are not held here{what}", ids.len());
             Refusal::new(RefusalKind::NotFound, message)
         })
     }
@@ -74,7 +75,8 @@ impl OwnLabels {
         // Less is the round-off of labels that are all equal.
         if !(deviation.is_normal() && deviation > LEAST_DEVIATION * largest) {
             return Err(Refusal::precondition(
-                "the labels of the training records are all equal: there is nothing to learn",
+                "the labels of the training records are all equal, or differ by less than a ten-billionth of the largest: subtract a constant \
+                 from them",
             ));
         }
         let identity = config.values().model.link()? == Link::Identity;
@@ -101,37 +103,54 @@ impl OwnLabels {
 }
 
 impl NumberSource {
+    /// Checks that the label has a range, and can be read.
+    ///
+    /// # Errors
+    /// The problem, with the file and the column.
+    pub(crate) async fn check(&self) -> Result<(), String> {
+        self.read().await?.map(drop).ok_or_else(|| NO_RANGE.to_owned())
+    }
+
     /// Opens the store of the label.
     async fn open(&self) -> Result<Features, Refusal> {
+        let read = self.read().await.map_err(|e| {
+            tracing::error!(error = %e, "the labels cannot be read");
+            Refusal::precondition("the labels cannot be read; the active party's log says why")
+        })?;
+        read.ok_or_else(no_range)
+    }
+
+    /// Opens the store of the label; `None` if it has no range.
+    async fn read(&self) -> Result<Option<Features>, String> {
         let data = match self {
-            Self::Features(features) => return Ok(features.clone()),
+            Self::Features(features) => return Ok(Some(features.clone())),
             Self::Data(data) => data.clone(),
         };
         let opened = tokio::task::spawn_blocking(move || data.open_number()).await;
-        let opened = opened.map_err(|_| Refusal::internal("reading the labels failed"))?;
-        let failed = |e: &dyn std::fmt::Display| {
-            tracing::error!(error = %e, "the labels cannot be read");
-            Refusal::precondition("the labels cannot be read; the active party's log says why")
-        };
-        let features = opened.map_err(|e| failed(&e))?.ok_or_else(no_range)?;
-        features.check().await.map_err(|e| failed(&e))?;
-        Ok(features)
+        let opened = opened.map_err(|_| "reading it failed".to_owned())?;
+        let Some(features) = opened.map_err(|e| e.to_string())? else { return Ok(None) };
+        features.check().await.map_err(|e| e.to_string())?;
+        Ok(Some(features))
     }
 }
 
-/// Reads the one feature of records, in its own units. The inner error is the number of records
-/// that are not held.
+/// Reads the labels of records, in their own units. The inner error is the number of records that
+/// are not held, or have no label.
 async fn read_numbers(
     features: &Features,
     ids: &RecordIds,
 ) -> Result<Result<Vec<f64>, usize>, StoreError> {
     let read = features.lookup(ids).await?;
     let Some(spec) = features.schema().features().first() else { return Ok(Err(ids.len())) };
-    if read.held.len() != ids.len() {
-        return Ok(Err(ids.len() - read.held.len()));
+    let records = read.block.matrix();
+    // The second feature says that the label is missing.
+    let missing = records.column_iter().filter(|r| r.iter().skip(1).any(|v| *v > 0.0)).count();
+    let lacking = ids.len() - read.held.len() + missing;
+    if lacking > 0 {
+        return Ok(Err(lacking));
     }
-    let own = |value: &f64| spec.min + (spec.max - spec.min) * value;
-    Ok(Ok(read.block.matrix().iter().map(own).collect()))
+    let own = |record: usize| spec.min + (spec.max - spec.min) * records[(0, record)];
+    Ok(Ok((0..records.ncols()).map(own).collect()))
 }
 
 /// Checks that a model is one of numbers exactly if the label is a number.
@@ -153,10 +172,12 @@ fn check(config: &TrainingConfig, is_number: bool) -> Result<(), Refusal> {
 
 /// Returns the refusal of labels whose range is not known.
 fn no_range() -> Refusal {
-    Refusal::precondition(
-        "the label is a number without a range: a training needs `min` and `max` in [label] of the schema, in the units of the source",
-    )
+    Refusal::precondition(NO_RANGE)
 }
+
+/// The refusal of labels whose range is not known.
+const NO_RANGE: &str = "the label is a number without a range: a training needs `min` and `max` in [label] of the schema, in the units \
+                        of the source";
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,7 @@ pub use top::import_top;
 use crate::client::PassiveParty;
 use crate::config::PublishingPolicy;
 use crate::policy::fitted_defense;
-use crate::publish::{check_class_names, check_features, published, put_in_service};
+use crate::publish::{check_class_names, check_features, check_numbers, published, put_in_service};
 use crate::registry::{Manifest, PartyEntry};
 use crate::training::{TrainingDriver, check_live, top_inputs};
 
@@ -197,6 +197,7 @@ impl ImportDriver {
                 job.class_names.len()
             )));
         }
+        check_numbers(&self.live, link)?;
         let all: Vec<PartyEntry> = std::iter::once(&entry).chain(&entries).cloned().collect();
         top.as_ref().map_or(Ok(()), |top| top.check_inputs(&top_inputs(&all, &model)))?;
         let parameters = top.as_ref().map(StagedTop::parameters);

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use vfl_core::data::schema::MAX_FEATURES;
+use vfl_core::model::Link;
 use vfl_core::types::{ConfidenceScores, ModelVersion, PartyName};
+use vfl_defense::{NumberPipeline, Policy};
 use vfl_protocol::training::messages::PublishedVersion;
 use vfl_protocol::{Refusal, RefusalKind, WireError};
 
@@ -70,6 +72,19 @@ pub(crate) fn check_class_names(names: &[String], least: usize) -> Result<(), Wi
         return Err(WireError::Range { field: "class_names", reason });
     }
     Ok(())
+}
+
+/// Refuses a model of a number that the live defense could not be applied to.
+pub(crate) fn check_numbers(live: &Policy, link: Link) -> Result<(), Refusal> {
+    if !link.is_numeric() {
+        return Ok(());
+    }
+    let built = NumberPipeline::build(&live.defenses, link);
+    built.map(drop).map_err(|e| {
+        Refusal::precondition(format!(
+            "the coordinator's [defense] is `{live}`, which cannot be applied to a number: {e}"
+        ))
+    })
 }
 
 /// Checks the number of features that a party reports. The bound on an active party's shares of a

@@ -29,7 +29,9 @@ use vfl_state::blocking::heavy;
 use crate::catalogue::{Catalogue, PublishLock};
 use crate::client::PassiveParty;
 use crate::config::TrainingPolicy;
-use crate::publish::{check_class_names, check_features, check_owner, published, put_in_service};
+use crate::publish::{
+    check_class_names, check_features, check_numbers, check_owner, published, put_in_service,
+};
 use crate::registry::{Manifest, PartyEntry, TrainingSummary};
 use checks::ShareBound;
 pub use checks::check_residuals;
@@ -101,6 +103,7 @@ impl TrainingDriver {
         let start = active.start().await?;
         check_start(&start)?;
         check_live(&self.live, start.config.values().model.kind())?;
+        check_numbers(&self.live, start.config.values().model.link()?)?;
         let layout = self.layout(&start)?;
         // Every passive party has consented before a record is received: nothing is held for a
         // training that nobody takes part in.

@@ -446,6 +446,7 @@ async fn tables_read_back_give_the_same_audit() {
         dialect: CsvDialect::default(),
         id: None,
         number_label: false,
+        numbers: true,
         label: None,
         passive: Vec::new(),
         left_out: Vec::new(),

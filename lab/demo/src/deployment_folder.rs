@@ -356,6 +356,12 @@ impl DeploymentFolder<'_> {
             let _ = writeln!(text, "active-party {import} active.toml");
         }
         let _ = writeln!(text, "active-party serve --config active.toml\n```\n");
+        if let Some(ImportedParameters::Network(_)) = self.parameters {
+            text.push_str(
+                "The coordinator receives linear combinations of each party's features, from which it can learn them: trust it with \
+                 them, or serve a linear model.\n\n",
+            );
+        }
         text.push_str(match self.parameters {
             Some(_) => {
                 "Then, in the active party's folder, put the model in service, and ask for predictions:\n\n```console\n\
@@ -393,8 +399,8 @@ fn lines(ids: &RecordIds) -> String {
 
 /// Returns the columns of a file that a schema declares, as CSV: the values as they are.
 fn rows(file: TableFile<'_>, schema: &FeatureSchema) -> anyhow::Result<String> {
-    // A label that is a number is a column beside the features.
-    let columns = schema.with_number().source_columns();
+    // A label that is a number is a column beside the features, if the file has it.
+    let columns = schema.with_number(rows_of(file, None)?.names()).source_columns();
     let declared: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let mut rows = rows_of(file, Some(&declared))?;
     let names = rows.names().to_vec();

@@ -97,7 +97,8 @@ pub(super) fn report(
                 let top = serde_json::Value::Object(model.top().cloned().unwrap_or_default());
                 format!(
                     "The model is a perceptron of all features with the settings {top}, trained elsewhere: each party computes its addend \
-                     of the first hidden layer, and the coordinator the rest."
+                     of the first hidden layer, and the coordinator the rest. The coordinator receives these addends, linear combinations of a \
+                     party's features: it can learn the features of every record from them."
                 )
             }
             None => {

@@ -24,6 +24,7 @@ use vfl_present::ShardChoice;
 use vfl_present::progress::say;
 use vfl_present::result_cache::{Shard, StoreUrl};
 use vfl_server::cli::CliError;
+use vfl_studies::DataSpec;
 use vfl_transform::TransformConfig;
 
 use super::data::DataArgs;
@@ -72,7 +73,7 @@ pub struct DemoArgs {
     /// Serve a model that was trained elsewhere, in place of training one: the file of `cloison
     /// split-parameters`, a linear model or a perceptron of features in their own units. Its `samples`,
     /// records with scores of the program that trained it, are compared.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "mode", "epochs", "privacy_noise", "private_trainings", "train_transform", "inference"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "link", "mode", "epochs", "privacy_noise", "private_trainings", "train_transform", "inference"])]
     pub(super) parameters: Option<PathBuf>,
     /// The way of training: `private`, on secret shares, or `plain`, which gives the active party
     /// every feature. Default private; plain for networks, with noise, with --inference labels, and
@@ -295,9 +296,12 @@ impl DemoArgs {
                     .into(),
             ));
         }
-        let data = self.data.spec()?;
+        let mut data = self.data.spec()?;
+        if let DataSpec::Tables(tables) = &mut data {
+            tables.numbers = self.parameters.is_none();
+        }
         // Invalid input must be reported before anything is started.
-        let dataset = self.data.load_any()?;
+        let dataset = data.load_any().map_err(|e| CliError::Input(format!("{e:#}")))?;
         if self.model.link.is_some() && !dataset.is_of_numbers() {
             return Err(CliError::Input(
                 "--link: the label has classes; --number-label says that it is a number".into(),
@@ -468,14 +472,17 @@ impl DemoArgs {
     }
 
     /// Returns the model that the options describe.
-    fn model(&self) -> Result<ModelConfig, CliError> {
+    pub(super) fn model(&self) -> Result<ModelConfig, CliError> {
         if !self.model.linear() && (self.transform != "none" || self.train_transform != "none") {
             return Err(CliError::Input(
                 "--hidden, --residual: transforms are of linear models; leave --transform and --train-transform out"
                     .into(),
             ));
         }
-        self.model.model(self.data.spec()?.image())
+        // The link is of a label that is a number, whose model is made of the data.
+        let mut of_classes = self.model.clone();
+        of_classes.link = None;
+        of_classes.model(self.data.spec()?.image())
     }
 
     /// Parses both transforms and checks them against the features of each passive party.
@@ -565,7 +572,12 @@ fn number_policies(
     range: (f64, f64),
 ) -> Result<Vec<Policy>, CliError> {
     if texts.is_empty() {
-        return Ok(default_number_policies(range));
+        let policies = default_number_policies(range);
+        if policies.len() < 2 {
+            let (lower, upper) = range;
+            say(&format!("no bins are tried: none are between {lower:e} and {upper:e}"));
+        }
+        return Ok(policies);
     }
     let parsed = texts.iter().map(|text| {
         let policy: Policy = text.parse().map_err(CliError::input)?;

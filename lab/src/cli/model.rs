@@ -59,6 +59,11 @@ impl ModelArgs {
     /// # Errors
     /// [`CliError::Input`] for options that cannot be combined.
     pub(super) fn model(&self, image: Option<ImageShape>) -> Result<ModelConfig, CliError> {
+        if self.link.is_some() {
+            return Err(CliError::Input(
+                "--link: it is of a label that is a number, and this is about classes".into(),
+            ));
+        }
         if self.linear() {
             return match self.embedding {
                 None => Ok(ModelConfig::default()),

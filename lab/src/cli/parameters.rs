@@ -252,6 +252,12 @@ impl SplitParametersArgs {
                     .into(),
             ));
         };
+        if let Some(party) = self.passive.iter().find(|party| party.name == *active) {
+            return Err(CliError::Input(format!(
+                "--active-party {active}: --passive {} has the same name",
+                party.name
+            )));
+        }
         let divided = || -> Result<NetworkDivision, NetworkFileError> {
             if whole.class_names().len() < 2 {
                 return Err(NetworkFileError::Model(NUMBERS.to_owned()));
@@ -399,7 +405,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let label = "[label]\ncolumn = \"y\"\nclasses = [\"no\", \"yes\"]\n";
-        for (name, features, label) in [("a", ["x", "y"], label), ("b", ["u", "v"], "")] {
+        for (name, features, label) in [("a", ["x", "w"], label), ("b", ["u", "v"], "")] {
             let features = features.map(|name| {
                 format!("[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 10\nmax = 20\n")
             });
@@ -411,7 +417,7 @@ mod tests {
         let origin = SubModelOrigin { spec, features: 4, active: true, start: start_of(5) };
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let model = kinds::start(&origin).unwrap();
-        let whole = NetworkFile::of(&*model, &names(&["v", "y", "x", "u"]), &names(&["no", "yes"]));
+        let whole = NetworkFile::of(&*model, &names(&["v", "w", "x", "u"]), &names(&["no", "yes"]));
         std::fs::write(at("model.safetensors"), whole.to_bytes().unwrap()).unwrap();
         let args = |active_party: Option<&str>, name: &str| SplitParametersArgs {
             parameters: at("model.safetensors"),
@@ -446,8 +452,8 @@ mod tests {
                 .unwrap()
                 .into_matrix()
         };
-        let [v, y, x, u] = normalised;
-        let mut embeddings = outputs(&active, &[x, y]).as_slice().to_vec();
+        let [v, w, x, u] = normalised;
+        let mut embeddings = outputs(&active, &[x, w]).as_slice().to_vec();
         embeddings.extend_from_slice(outputs(&passive, &[u, v]).as_slice());
         let off = (outputs(&top, &embeddings) - outputs(&whole, &own)).amax();
         assert!(off < 1e-12, "{off}");

@@ -26,7 +26,7 @@ pub struct ColumnArgs {
     /// The column to predict.
     #[arg(long, value_name = "COLUMN")]
     pub label: Option<String>,
-    /// The label is a number: a model of it comes with --parameters.
+    /// The label is a number, of which --link names the model unless --parameters brings one.
     #[arg(long, requires = "label")]
     pub number_label: bool,
     /// The columns of the data provider, of one table; once for each passive party. The active
@@ -68,6 +68,7 @@ impl ColumnArgs {
             left_out: self.leave_out.clone(),
             test_ids: self.test_ids.clone(),
             seed,
+            numbers: true,
         }
     }
 

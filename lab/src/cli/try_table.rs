@@ -14,7 +14,7 @@ use vfl_present::ColumnKind::{Name, Right, Text};
 use vfl_present::progress::say;
 use vfl_present::{Frame, Table};
 use vfl_server::cli::CliError;
-use vfl_studies::PartyData;
+use vfl_studies::{PartyData, TableSpec};
 
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
@@ -49,7 +49,7 @@ pub struct TryArgs {
     model: ModelArgs,
     /// Serve a model that was trained elsewhere, in place of training one: the file of `cloison
     /// split-parameters`, a linear model or a perceptron of features in their own units.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "embedding", "epochs"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "embedding", "epochs", "link"])]
     parameters: Option<PathBuf>,
     /// Test records to attack, at least 100.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS)]
@@ -104,7 +104,8 @@ fn is_host(host: &str) -> bool {
 impl TryArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let input = |e: anyhow::Error| CliError::Input(format!("{e:#}"));
-        let tables = self.columns.spec(&self.files, self.seed);
+        let numbers = self.parameters.is_none();
+        let tables = TableSpec { numbers, ..self.columns.spec(&self.files, self.seed) };
         let parties = tables.parties().map_err(input)?;
         let folder = self.deployment.clone();
         let folder = folder.unwrap_or_else(|| self.output.folder().join("deployment"));
@@ -113,7 +114,7 @@ impl TryArgs {
         self.check(&parties)?;
         show(&parties);
         let demo = self.demo();
-        if demo.model.model(None)?.combiner() != Combiner::Sum {
+        if demo.model()?.combiner() != Combiner::Sum {
             return Err(CliError::Input(
                 "--embedding: such a model is not trained on secret shares; take `cloison demo --table`"
                     .into(),

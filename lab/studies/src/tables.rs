@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use vfl_core::data::schema::FeatureSchema;
-use vfl_core::data::table::FeatureTable;
+use vfl_core::data::table::{FeatureStore as _, FeatureTable};
 use vfl_core::data::{ColumnRole, CsvDialect, Limits, read_schema};
 use vfl_core::types::PartyName;
 use vfl_datasets::{Dataset, PartyTables, passive_names};
@@ -37,6 +37,8 @@ pub struct TableSpec {
     pub test_ids: Option<PathBuf>,
     /// The seed of the split into training and test records.
     pub seed: u64,
+    /// True if a label that is a number is read, for a training.
+    pub numbers: bool,
 }
 
 /// The table of a party, and its schema as text.
@@ -283,7 +285,8 @@ impl TableSpec {
 
     /// Reads a label that is a number with a range, if the file has it.
     fn numbers(&self, file: &Path, schema: &FeatureSchema) -> anyhow::Result<Option<FeatureTable>> {
-        let (Some(alone), Some(label)) = (schema.number_schema(), schema.number_label()) else {
+        let alone = schema.number_schema().filter(|_| self.numbers);
+        let (Some(alone), Some(label)) = (alone, schema.number_label()) else {
             return Ok(None);
         };
         let mut rows = rows_of(self.file(file), None)?;
@@ -291,7 +294,15 @@ impl TableSpec {
             return Ok(None);
         }
         let table = FeatureTable::from_rows(alone.clone(), &mut *rows, &Limits::default());
-        Ok(Some(table.map_err(|e| with_bad_cells(e, self.file(file), &alone))?))
+        let table = table.map_err(|e| with_bad_cells(e, self.file(file), &alone))?;
+        let block = table.fetch(table.ids())?;
+        let missing = block.matrix().row(1).iter().filter(|missing| **missing > 0.0).count();
+        ensure!(
+            missing == 0,
+            "{}: {missing} records have no {label:?}, which is the label: leave these records out of the table",
+            file.display()
+        );
+        Ok(Some(table))
     }
 }
 

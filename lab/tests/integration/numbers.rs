@@ -150,7 +150,7 @@ impl Here {
         }
     }
 
-    pub(super) async fn audit(&self, policies: &[&str], attacks: &[Method]) -> Findings {
+    async fn audit(&self, policies: &[&str], attacks: &[Method]) -> Findings {
         let policies: Vec<Policy> = policies.iter().map(|text| text.parse().unwrap()).collect();
         let attacks = attacks.iter().copied().map(AttackConfig::from).collect();
         let plan =

@@ -144,7 +144,7 @@ fn models_that_are_not_trained_on_shares_are_refused_by_name() {
     let image = image.as_object().unwrap().clone();
     let residual = ModelConfig::new(vfl_core::model::Combiner::Sum, "residual", None, image);
     for (model, says) in [
-        (residual.unwrap(), "kind `softmax_regression` or `mlp`"),
+        (residual.unwrap(), "kind `softmax_regression`, `mlp` or `generalized_linear`"),
         (embeddings(&[4], 3, &[]), "a top model is not trained on shares"),
         (mlp(&[], "relu"), "with a hidden layer"),
     ] {

@@ -58,7 +58,7 @@ def perceptron(model: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], 
         weights, bias = layers[-1]
         layers[-1] = (np.vstack([np.zeros_like(weights), weights]), np.concatenate([[0.0], bias]))
     (first, bias), *later = layers
-    if model.activation != "identity":
+    if later and model.activation != "identity":
         return first, bias, list(model.classes_), Layers(_ACTIVATIONS[model.activation], later)
     for weights, above in later:
         first, bias = weights @ first, weights @ bias + above

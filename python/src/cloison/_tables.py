@@ -61,6 +61,8 @@ def try_table(
             raise FrameError(f"the frame has no column {unknown[0]!r}")
         table, index = _frame(frame.drop(columns=list(leave_out)), id)
         _write(scratch / "table.csv", table)
+        if link is not None and not number:
+            raise FrameError("link is of a label that is a number: number=True says so")
         arguments = ["--id", index]
         if number:
             arguments.append("--number-label")

@@ -47,9 +47,14 @@ impl Family {
     }
 
     /// Returns the bits by which a record's part of the validation score may exceed that of
-    /// classes.
-    pub(crate) fn score_bits(self) -> u32 {
-        if self == Self::Poisson { 4 } else { 0 }
+    /// classes, which the representation leaves free.
+    #[must_use]
+    pub fn score_bits(self) -> u32 {
+        match self {
+            Self::Multinomial => 0,
+            Self::Gaussian => 6,
+            Self::Poisson => 4,
+        }
     }
 
     /// Returns true if a regression has one predictor and not one a class.

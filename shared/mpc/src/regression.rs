@@ -64,8 +64,8 @@ pub struct Regression {
     /// The number of epochs without a better validation score after which training stops, at least
     /// 1. Without validation it has no meaning.
     pub patience: usize,
-    /// The representation of numbers. For n records, n 2^(2 f) must be at most 2^60, for counts
-    /// 2^56.
+    /// The representation of numbers. For n records, n 2^(2 f) must be at most 2^60, for numbers
+    /// 2^54 and for counts 2^56.
     pub fixed: FixedPoint,
 }
 
@@ -105,18 +105,22 @@ impl Regression {
         (self.step() * f64::from(shift(trained)).exp2() / trained as f64).sqrt()
     }
 
-    /// Returns whitened features as the computation takes them: scaled and, but for numbers, cut to
-    /// [`LARGEST_FEATURE`]. Whitening bounds columns and not records: without the cut, a record far out moves
-    /// its logits so much in one step that its scores leave [0, 1], from where they do not come
-    /// back. Numbers have no such range, and uncut features keep the bound of their curvature. `records` are all of the data, whatever rows `whitened` holds.
+    /// Returns whitened features as the computation takes them, column by column, each with the
+    /// records that validate last: scaled, and cut to [`LARGEST_FEATURE`]. Whitening bounds columns
+    /// and not records: without the cut, a record far out moves its logits so much in one step that
+    /// its scores leave [0, 1], from where they do not come back.
+    ///
+    /// Numbers have no such range: their training records count in full, which keeps the bound of
+    /// the curvature. None of n exceeds √n then. `records` are all of the data.
     #[must_use]
     pub fn prepare(&self, whitened: &[f64], records: usize) -> Vec<f64> {
-        let scale = self.feature_scale(records);
-        let most = match self.family {
-            Family::Gaussian => f64::INFINITY,
-            Family::Multinomial | Family::Poisson => LARGEST_FEATURE,
+        let (scale, trained) = (self.feature_scale(records), self.trained(records));
+        let most = |at: usize| match self.family {
+            Family::Gaussian if at % records.max(1) < trained => (trained as f64).sqrt(),
+            _ => LARGEST_FEATURE,
         };
-        whitened.iter().map(|x| x.clamp(-most, most) * scale).collect()
+        let cut = |(at, x): (usize, &f64)| x.clamp(-most(at), most(at)) * scale;
+        whitened.iter().enumerate().map(cut).collect()
     }
 
     /// Checks the settings for a number of records.
@@ -143,7 +147,7 @@ impl Regression {
             return wrong("the penalty", self.penalty, "at least 0");
         }
         if 2 * bits + shift(records) + self.family.score_bits() > 60 {
-            let range = "so few that the number of records times 2^(2 bits) is at most 2^60, of counts 2^56";
+            let range = "so few that the number of records times 2^(2 bits) is at most 2^60, of numbers 2^54, of counts 2^56";
             return wrong("fraction_bits", bits.into(), range);
         }
         Ok(())
@@ -294,7 +298,8 @@ impl Session {
     /// round and 24 bytes if there is none so far.
     ///
     /// A score has at most 2 · 2^(2 f) from each of n records with scores in [0, 1], and
-    /// n 2^(2 f) ≤ 2^60: differences keep their sign.
+    /// n 2^(2 f) ≤ 2^60: differences keep their sign. Of numbers there is room for squared
+    /// residuals of 500 a record, of counts for parts of 100.
     ///
     /// # Errors
     /// [`MpcError::NoResult`]; errors of links.

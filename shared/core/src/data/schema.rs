@@ -486,23 +486,29 @@ impl FeatureSchema {
         }
     }
 
-    /// Returns the schema of the label alone, as a feature of its range, by which the same source
-    /// is read; `None` unless the label is a number with a range.
+    /// Returns the schema of the label alone, by which the same source is read: its number as a
+    /// feature of its range, and beside it 1 where the source has none. `None` unless the label is
+    /// a number with a range.
     #[must_use]
     pub fn number_schema(&self) -> Option<Self> {
         let label = self.label.as_ref().filter(|label| label.kind == LabelKind::Number)?;
-        let (name, content) = (label.column.clone(), Content::NUMBER);
-        let features = vec![FeatureSpec::numeric(name.clone(), label.min?, label.max?)];
+        let (name, (min, max)) = (label.column.clone(), (label.min?, label.max?));
+        // A record that is in no training may have no label.
+        let content = Content::Number { clamp: false, missing: Some(min), date: false };
+        let features = vec![FeatureSpec::numeric(name.clone(), min, max), is_missing(&name)];
         let columns = vec![FileColumn { name, content, first: 0 }];
         Some(Self { id_column: self.id_column.clone(), label: None, columns, features })
     }
 
-    /// Returns the schema of all columns that a source must have for a training: with a number as
-    /// the last feature.
+    /// Returns the schema of all columns of these that a source has: with the label, if it is a
+    /// number with a range, as the last feature.
     #[must_use]
-    pub fn with_number(&self) -> Self {
+    pub fn with_number(&self, names: &[String]) -> Self {
         let mut all = self.clone();
-        if let Some(mut number) = self.number_schema() {
+        let number = self.number_schema().filter(|_| {
+            self.number_label().is_some_and(|label| names.iter().any(|name| name == label))
+        });
+        if let Some(mut number) = number {
             number.columns.iter_mut().for_each(|column| column.first = all.features.len());
             all.columns.append(&mut number.columns);
             all.features.append(&mut number.features);
@@ -524,6 +530,12 @@ impl FeatureSchema {
     pub(super) fn columns(&self) -> &[FileColumn] {
         &self.columns
     }
+}
+
+/// Returns the binary feature that says if a value of a feature is missing.
+pub(super) fn is_missing(feature: &str) -> FeatureSpec {
+    let kind = FeatureKind::Binary;
+    FeatureSpec { kind, ..FeatureSpec::numeric(format!("{feature} is missing"), 0.0, 1.0) }
 }
 
 /// Checks features on their own, without the columns of a file.

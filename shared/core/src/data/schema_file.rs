@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::date::{day, days};
 use super::schema::{
     Categories, Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec,
-    SchemaError, check_name,
+    SchemaError, check_name, is_missing,
 };
 
 impl FeatureSchema {
@@ -255,12 +255,6 @@ impl FeatureEntry {
         }
         Ok(Some(value))
     }
-}
-
-/// Returns the binary feature that says if a value of a feature is missing.
-fn is_missing(feature: &str) -> FeatureSpec {
-    let kind = FeatureKind::Binary;
-    FeatureSpec { kind, ..FeatureSpec::numeric(format!("{feature} is missing"), 0.0, 1.0) }
 }
 
 /// Returns the binary feature for one category of a feature.

@@ -145,8 +145,9 @@ impl NetworkFile {
                 Ok(Layers { first: (weights, bias), later })
             }
             _ => Err(NetworkFileError::Model(format!(
-                "a network of all parties' features is an `{TOP_KIND}` with a hidden layer and a bias in each layer; this is `{}`",
-                spec.kind()
+                "a network of all parties' features is an `{TOP_KIND}` with a hidden layer and a bias in each layer; this is `{}` of {} blocks",
+                spec.kind(),
+                blocks.len()
             ))),
         }
     }

@@ -64,8 +64,9 @@ pub async fn load_sqlite(
     if place.exists() && !replace {
         return Err(LoadError::Exists(place.clone()));
     }
-    // A label that is a number is a column beside the features.
-    let schema = &schema.with_number();
+    // A label that is a number is a column beside the features, if the file has it.
+    let from = from.into();
+    let schema = &schema.with_number(rows_of(from, None)?.names());
     let columns = schema.source_columns();
     if columns.len() > MAX_COLUMNS {
         return Err(LoadError::Columns(columns.len()));

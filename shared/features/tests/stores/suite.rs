@@ -34,6 +34,7 @@ mod every_store {
         a_value_that_the_schema_does_not_allow_is_an_error,
         a_missing_value_counts_as_the_schema_says,
         a_date_counts_in_days,
+        a_label_that_is_a_number_is_read_alone,
     ]);
 }
 
@@ -219,6 +220,32 @@ async fn described(site: &mut Site, kind: Kind, schema: &str) {
         vfl_features::stores::load_sqlite(&sqlite, &schema, &from, false).await.unwrap();
         site.config.sqlite = Some(sqlite);
     }
+}
+
+/// Every store has a label that is a number beside the features, and says which records have none.
+async fn a_label_that_is_a_number_is_read_alone(kind: Kind) {
+    let rows = [row(0), Row { income: None, ..row(1) }, row(2)];
+    let Some(mut site) = Site::of(kind, &rows).await else { return };
+    let others = crate::rows::SCHEMA.split("[[features]]").skip(2);
+    let others = others.map(|feature| format!("[[features]]{feature}")).collect::<String>();
+    let outcome = "[[features]]\nname = \"outcome\"\nkind = \"categorical\"\ncategories = [\"no\", \"yes\"]\n";
+    let label = "[label]\ncolumn = \"income\"\nkind = \"number\"\n";
+    let schema = |range: &str| format!("id = \"customer id\"\n{label}{range}{others}{outcome}");
+    described(&mut site, kind, &schema("min = -1\nmax = 2\n")).await;
+    let features = site.open();
+    assert!(features.schema().features().iter().all(|feature| feature.name != "income"));
+    assert_eq!(features.lookup(&ids(["r1"])).await.unwrap().held, [0]);
+    let numbers = site.config.open_number().unwrap().unwrap();
+    numbers.check().await.unwrap();
+    let found = numbers.lookup(&ids(["r2", "nobody", "r1", "r0"])).await.unwrap();
+    assert_eq!(found.held, [0, 2, 3]);
+    let unit = |record: usize| (row(record).income.unwrap() + 1.0) / 3.0;
+    assert_eq!(found.block.matrix().as_slice(), [unit(2), 0.0, 0.0, 1.0, unit(0), 0.0], "{kind:?}");
+    // Without a range there is nothing to open, and the features are read all the same.
+    std::fs::write(&site.config.schema, schema("")).unwrap();
+    assert!(site.config.open_number().unwrap().is_none());
+    assert_eq!(site.open().lookup(&ids(["r1"])).await.unwrap().held, [0]);
+    site.remove().await;
 }
 
 /// A date of text is the same number of days from every store, with a time behind it or without.

@@ -169,6 +169,28 @@ fn far_records_count_in_full() {
     }
 }
 
+/// Records far out among those that validate neither are refused nor hide which epoch is best: what is kept is what exact sums of
+/// squares keep.
+#[test]
+fn far_records_validate_within_the_ring() {
+    let validation = 100;
+    let of = Regression { validation, patience: 30, ..of(Family::Gaussian, 30) };
+    let (mut features, labels) = regression_data(Family::Gaussian, 3);
+    for far in [40.0, 2000.0, 1e6] {
+        (0..9).for_each(|at| features[(RECORDS - 1 - 7 * at, 1)] = far);
+        let prepared = of.prepare(features.as_slice(), RECORDS);
+        let prepared = DMatrix::from_vec(RECORDS, features.ncols(), prepared);
+        let expected = of.train_in_the_clear(prepared.as_slice(), labels.as_slice(), RECORDS);
+        let outcomes = compute(|session| {
+            let result = train(session, of, &prepared, &labels, &mut |_| true).unwrap();
+            opened(session, of, result)
+        });
+        let result = &outcomes[2].result;
+        assert_eq!(result.best_epoch, expected.best_epoch, "{far}");
+        assert!(distance(&result.weights, &expected.weights) < 200.0 * of.fixed.unit(), "{far}");
+    }
+}
+
 #[test]
 fn a_number_is_one_column() {
     compute(|session| {

@@ -57,7 +57,7 @@ pub struct InferArgs {
     /// The column of the labels (active party).
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
-    /// The label is a number: models of it are imported, not trained here.
+    /// The label is a number.
     #[arg(long, requires = "label")]
     number_label: bool,
     /// The maximum number of categories of a text column.

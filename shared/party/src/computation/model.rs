@@ -15,9 +15,6 @@ use super::program::TrainingLabels;
 
 /// The most fraction bits of numbers.
 const FRACTION_BITS: u32 = 20;
-/// The bits that counts leave free: parts of their validation score are larger than those of
-/// classes.
-const COUNT_BITS: u32 = 4;
 /// The most bits of a sum of products over records.
 const SUM_BITS: u32 = 60;
 /// The most hidden units of all parties' networks.
@@ -91,10 +88,10 @@ impl PrivateModel {
         })?
         else {
             let link = values.model.link().map_err(|e| wrong(&e))?;
-            let (family, spare_bits) = match link {
-                Link::Identity => (Family::Gaussian, 0),
-                Link::Log => (Family::Poisson, COUNT_BITS),
-                Link::Softmax | Link::Logit => (Family::Multinomial, 0),
+            let family = match link {
+                Link::Identity => Family::Gaussian,
+                Link::Log => Family::Poisson,
+                Link::Softmax | Link::Logit => Family::Multinomial,
             };
             if link.is_numeric() != (classes == 1) {
                 return Err(Refusal::invalid(format!(
@@ -106,7 +103,7 @@ impl PrivateModel {
                     "`label_scale` in the training is of the link identity, which needs it",
                 ));
             }
-            let fixed = fixed_point(records, spare_bits)?;
+            let fixed = fixed_point(records, family.score_bits())?;
             let regression = Regression {
                 family,
                 epochs,
@@ -194,8 +191,9 @@ impl PrivateModel {
             }
             (TrainingLabels::Numbers(numbers), Link::Identity) => {
                 let mean = mean(numbers);
-                let of =
-                    |at: &usize| (numbers.get(*at).copied().unwrap_or(mean) - mean) / label_scale;
+                let of = |at: &usize| {
+                    numbers.get(*at).map_or(f64::NAN, |number| (number - mean) / label_scale)
+                };
                 Ok((order.iter().map(of).collect(), mean))
             }
             (TrainingLabels::Numbers(numbers), Link::Log) => {
@@ -207,7 +205,7 @@ impl PrivateModel {
                          `identity` for others"
                     )));
                 }
-                let of = |at: &usize| numbers.get(*at).copied().unwrap_or(mean) / mean;
+                let of = |at: &usize| numbers.get(*at).map_or(f64::NAN, |number| number / mean);
                 Ok((order.iter().map(of).collect(), mean.ln()))
             }
             _ => Err(Refusal::invalid(

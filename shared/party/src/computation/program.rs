@@ -218,8 +218,10 @@ impl Program {
     ) -> Result<OwnBlock, Refusal> {
         let (n, d) = (self.records(), block.nrows());
         let trained = n - self.model.validation();
+        // The reason goes to other parties: it names no record and no place.
         let wrong = |e: &dyn std::fmt::Display| {
-            Refusal::precondition(format!("the features of this training cannot be whitened: {e}"))
+            tracing::warn!(reason = %e, "the features of a training cannot be whitened");
+            Refusal::precondition("the features of this training cannot be whitened here")
         };
         let whitening =
             Whitening::fit(&block.select_columns(&self.order[..trained])).map_err(|e| wrong(&e))?;
@@ -233,10 +235,10 @@ impl Program {
         let start = start.map_err(|e| Refusal::internal(e.to_string()))?;
         let labels = labels.map(|labels| self.model.labels(labels, (&self.order, self.classes)));
         let (labels, origin) = labels.transpose()?.unzip();
-        let far = |e: MpcError| {
-            Refusal::precondition(format!(
-                "a label is too far from the others for this training: {e}"
-            ))
+        let far = |_| {
+            Refusal::precondition(
+                "a label is missing, or too far from the others for this training",
+            )
         };
         let labels = labels.map(|labels| fixed.encode(&labels).map_err(far)).transpose()?;
         let unit =
@@ -307,7 +309,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
+    use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
     use vfl_core::types::{PartyName, RecordIds};
 
     fn config(l2: f64) -> TrainingConfig {
@@ -354,6 +356,39 @@ mod tests {
             context(&proposal, &layout, &[2, 4, 3]),
         ];
         assert_eq!(others.iter().collect::<HashSet<_>>().len(), others.len());
+    }
+
+    /// The unit of labels is part of what parties agree on, where weights are in it.
+    #[test]
+    fn a_number_has_one_output_and_its_unit() {
+        let program = |link: &str, label_scale: Option<f64>, names: &[&str]| {
+            let settings = serde_json::json!({ "link": link }).as_object().unwrap().clone();
+            let model = ModelConfig::new(Combiner::Sum, "generalized_linear", None, settings);
+            let (mode, model) = (TrainingMode::Private, model.unwrap());
+            let values = TrainingValues { mode, model, label_scale, ..TrainingValues::default() };
+            let proposal = Proposal {
+                active_party: PartyName::new("a").unwrap(),
+                config: TrainingConfig::try_from(values).unwrap(),
+                class_names: names.iter().map(ToString::to_string).collect(),
+                ids: RecordIds::new(["1", "2", "3"]).unwrap(),
+            };
+            let passive = vec![PartyName::new("p").unwrap()];
+            let computing = passive[0].clone();
+            let layout = ComputationLayout { passive, computing, calibration: false };
+            let program = Program::new(&proposal, &layout, &[1, 1]);
+            program.map(|program| *program.context()).map_err(|refusal| refusal.message)
+        };
+        let own = program("identity", Some(4.0), &["price"]).unwrap();
+        assert_ne!(own, program("identity", Some(8.0), &["price"]).unwrap());
+        program("log", None, &["price"]).unwrap();
+        for (link, scale, names, says) in [
+            ("identity", None, &["price"][..], "`label_scale`"),
+            ("log", Some(4.0), &["price"], "`label_scale`"),
+            ("identity", Some(4.0), &["no", "yes"], "2 outputs"),
+        ] {
+            let refused = program(link, scale, names).unwrap_err();
+            assert!(refused.contains(says), "{refused}");
+        }
     }
 
     #[test]
