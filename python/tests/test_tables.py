@@ -357,7 +357,7 @@ def test_a_number_is_trained_by_the_parties_of_a_folder(programs: Path, tmp_path
     expected = model.predict(frame.set_index("customer").loc[found.index][held])
     # The folder's training stops early, so that both are near each other and not equal.
     away = np.abs(found.to_numpy() - expected).mean() / expected.std()
-    assert away < 0.05, away
+    assert away < 0.1, away
 
 
 def test_a_verdict_takes_one_call(programs: Path) -> None:

@@ -71,8 +71,8 @@ pub struct DemoArgs {
     #[command(flatten)]
     pub(super) model: ModelArgs,
     /// Serve a model that was trained elsewhere, in place of training one: the file of `cloison
-    /// split-parameters`, a linear model or a perceptron of features in their own units. Its `samples`,
-    /// records with scores of the program that trained it, are compared.
+    /// split-parameters`, a linear model or a perceptron of features in their own units. Its
+    /// `samples`, records with scores of the program that trained it, are compared.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "link", "mode", "epochs", "privacy_noise", "private_trainings", "train_transform", "inference"])]
     pub(super) parameters: Option<PathBuf>,
     /// The way of training: `private`, on secret shares, or `plain`, which gives the active party

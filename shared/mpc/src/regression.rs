@@ -1,13 +1,13 @@
 //! Regression on shares, by full batches: of classes, numbers or counts ([`Family`]).
 //!
 //! The loss is the mean of the family's, for classes the cross-entropy, plus λ times the squared
-//! weights. Every party prepares its
-//! own features: it centres them and whitens them, so that XₚᵀXₚ = n I within its block. Then the
-//! curvature of the loss is at most the number of blocks times that of one record's loss in its
-//! predictors (½ for classes: Böhning 1992), and Nesterov's accelerated gradient (1983) with
-//! that fixed step converges at the pace that correlations *between* parties dictate. No second
-//! moment is estimated, and no learning rate is chosen. The cut of far records
-//! ([`Regression::prepare`]) comes after whitening, so that behind it the bound is approximate.
+//! weights. Every party prepares its own features: it centres them and whitens them, so that
+//! XₚᵀXₚ = n I within its block. Then the curvature of the loss is at most the number of blocks
+//! times that of one record's loss in its predictors (½ for classes: Böhning 1992), and Nesterov's
+//! accelerated gradient (1983) with that fixed step converges at the pace that correlations
+//! *between* parties dictate. No second moment is estimated, and no learning rate is chosen. The
+//! cut of far records ([`Regression::prepare`]) comes after whitening, so that behind it the bound
+//! is approximate; of numbers it is kept.
 //!
 //! The scores follow the logits instead of being computed anew. Softmax solves dy = (dz − ⟨dz, y⟩)
 //! y along any path of the logits z, so that an epoch takes y along its change Δz by the midpoint
@@ -20,8 +20,8 @@
 //! alone, which are the n above, and transforms all. The scores of all records follow the logits,
 //! but the residuals of those that validate are left out of the gradient. After each epoch their
 //! Brier score (1950), the mean of Σₖ (yₖ − tₖ)², which is proper, the squared error of numbers or
-//! the deviance of counts is compared with the best so far. The bit that says if it is lower is opened, and nothing else: it decides if the weights are
-//! kept, and when training stops.
+//! the deviance of counts is compared with the best so far. The bit that says if it is lower is
+//! opened, and nothing else: it decides if the weights are kept, and when training stops.
 //!
 //! One epoch of classes: 14 rounds, 8 more for each further substep, and 7 more with validation; of
 //! numbers 6, without substeps; of counts 10, and 4 more for each further substep. Validation takes
@@ -96,9 +96,9 @@ pub struct TrainingResult<Weights = SharedMatrix> {
 
 impl Regression {
     /// Returns the factor that every party multiplies its whitened features with. It absorbs the
-    /// step of the gradient, 1 / (blocks times curvature + 2 λ), and the division by the number of records, of
-    /// which a power of two remains. `records` are all of the data: those that validate are taken
-    /// off here.
+    /// step of the gradient, 1 / (blocks times curvature + 2 λ), and the division by the number of
+    /// records, of which a power of two remains. `records` are all of the data: those that validate
+    /// are taken off here.
     #[must_use]
     pub fn feature_scale(&self, records: usize) -> f64 {
         let trained = self.trained(records);

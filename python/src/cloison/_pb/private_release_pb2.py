@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from . import common_pb2 as vfl_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cvfl/v1/private_release.proto\x12\x06vfl.v1\x1a\x13vfl/v1/common.proto\"\xfe\x01\n\x13PrivateReleaseReply\x12-\n\x04open\x18\x01 \x01(\x0b\x32\x1d.vfl.v1.PrivateReleaseOpeningH\x00\x12\x30\n\x07\x63onsent\x18\x02 \x01(\x0b\x32\x1d.vfl.v1.PrivateReleaseConsentH\x00\x12\x30\n\x07request\x18\x03 \x01(\x0b\x32\x1d.vfl.v1.PrivateReleaseRequestH\x00\x12 \n\x04held\x18\x04 \x01(\x0b\x32\x10.vfl.v1.RowsHeldH\x00\x12)\n\x05piece\x18\x05 \x01(\x0b\x32\x18.vfl.v1.ComputationPieceH\x00\x42\x07\n\x05reply\"\xfe\x01\n\x15PrivateReleaseCommand\x12.\n\x05\x62\x65gin\x18\x01 \x01(\x0b\x32\x1d.vfl.v1.PrivateReleaseSessionH\x00\x12%\n\x07look_up\x18\x02 \x01(\x0b\x32\x12.vfl.v1.RowsLookUpH\x00\x12-\n\x07\x63ompute\x18\x03 \x01(\x0b\x32\x1a.vfl.v1.ReleaseComputationH\x00\x12)\n\x05piece\x18\x04 \x01(\x0b\x32\x18.vfl.v1.ComputationPieceH\x00\x12)\n\x07refused\x18\x05 \x01(\x0b\x32\x16.vfl.v1.RequestRefusedH\x00\x42\t\n\x07\x63ommand\"E\n\x15PrivateReleaseOpening\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x15\n\raudit_session\x18\x02 \x01(\t\"\x17\n\x15PrivateReleaseConsent\"\xdf\x01\n\x15PrivateReleaseSession\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\x15\n\rmodel_version\x18\x02 \x01(\t\x12\x14\n\x0c\x61\x63tive_party\x18\x03 \x01(\t\x12)\n\x06layout\x18\x04 \x01(\x0b\x32\x19.vfl.v1.ComputationLayout\x12\x0f\n\x07\x63lasses\x18\x05 \x01(\r\x12\x1e\n\x06policy\x18\x06 \x01(\x0b\x32\x0e.vfl.v1.Policy\x12\x0f\n\x07vectors\x18\x07 \x03(\x01\x12\x1b\n\x13passive_fingerprint\x18\x08 \x01(\t\"r\n\x15PrivateReleaseRequest\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x1e\n\x03ids\x18\x02 \x01(\x0b\x32\x11.vfl.v1.RecordIds\x12\x15\n\rmasked_logits\x18\x03 \x01(\x0c\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"J\n\nRowsLookUp\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x1e\n\x03ids\x18\x02 \x01(\x0b\x32\x11.vfl.v1.RecordIds\x12\x0c\n\x04tags\x18\x03 \x01(\x0c\"h\n\x08RowsHeld\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12%\n\nrow_status\x18\x02 \x03(\x0e\x32\x11.vfl.v1.RowStatus\x12%\n\x07refused\x18\x03 \x01(\x0b\x32\x14.vfl.v1.ShareRefusal\";\n\x12ReleaseComputation\x12%\n\x08requests\x18\x01 \x03(\x0b\x32\x13.vfl.v1.RequestRows\"D\n\x0bRequestRows\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12%\n\nrow_status\x18\x02 \x03(\x0e\x32\x11.vfl.v1.RowStatus\"F\n\x0eRequestRefused\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12$\n\x06reason\x18\x02 \x01(\x0b\x32\x14.vfl.v1.ShareRefusalb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cvfl/v1/private_release.proto\x12\x06vfl.v1\x1a\x13vfl/v1/common.proto\"\xfe\x01\n\x13PrivateReleaseReply\x12-\n\x04open\x18\x01 \x01(\x0b\x32\x1d.vfl.v1.PrivateReleaseOpeningH\x00\x12\x30\n\x07\x63onsent\x18\x02 \x01(\x0b\x32\x1d.vfl.v1.PrivateReleaseConsentH\x00\x12\x30\n\x07request\x18\x03 \x01(\x0b\x32\x1d.vfl.v1.PrivateReleaseRequestH\x00\x12 \n\x04held\x18\x04 \x01(\x0b\x32\x10.vfl.v1.RowsHeldH\x00\x12)\n\x05piece\x18\x05 \x01(\x0b\x32\x18.vfl.v1.ComputationPieceH\x00\x42\x07\n\x05reply\"\xfe\x01\n\x15PrivateReleaseCommand\x12.\n\x05\x62\x65gin\x18\x01 \x01(\x0b\x32\x1d.vfl.v1.PrivateReleaseSessionH\x00\x12%\n\x07look_up\x18\x02 \x01(\x0b\x32\x12.vfl.v1.RowsLookUpH\x00\x12-\n\x07\x63ompute\x18\x03 \x01(\x0b\x32\x1a.vfl.v1.ReleaseComputationH\x00\x12)\n\x05piece\x18\x04 \x01(\x0b\x32\x18.vfl.v1.ComputationPieceH\x00\x12)\n\x07refused\x18\x05 \x01(\x0b\x32\x16.vfl.v1.RequestRefusedH\x00\x42\t\n\x07\x63ommand\"E\n\x15PrivateReleaseOpening\x12\x15\n\rmodel_version\x18\x01 \x01(\t\x12\x15\n\raudit_session\x18\x02 \x01(\t\"\x17\n\x15PrivateReleaseConsent\"\xfb\x01\n\x15PrivateReleaseSession\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\x15\n\rmodel_version\x18\x02 \x01(\t\x12\x14\n\x0c\x61\x63tive_party\x18\x03 \x01(\t\x12)\n\x06layout\x18\x04 \x01(\x0b\x32\x19.vfl.v1.ComputationLayout\x12\x0f\n\x07\x63lasses\x18\x05 \x01(\r\x12\x1e\n\x06policy\x18\x06 \x01(\x0b\x32\x0e.vfl.v1.Policy\x12\x0f\n\x07vectors\x18\x07 \x03(\x01\x12\x1b\n\x13passive_fingerprint\x18\x08 \x01(\t\x12\x0c\n\x04link\x18\t \x01(\t\x12\x0c\n\x04unit\x18\n \x01(\x01\"r\n\x15PrivateReleaseRequest\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x1e\n\x03ids\x18\x02 \x01(\x0b\x32\x11.vfl.v1.RecordIds\x12\x15\n\rmasked_logits\x18\x03 \x01(\x0c\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"J\n\nRowsLookUp\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x1e\n\x03ids\x18\x02 \x01(\x0b\x32\x11.vfl.v1.RecordIds\x12\x0c\n\x04tags\x18\x03 \x01(\x0c\"h\n\x08RowsHeld\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12%\n\nrow_status\x18\x02 \x03(\x0e\x32\x11.vfl.v1.RowStatus\x12%\n\x07refused\x18\x03 \x01(\x0b\x32\x14.vfl.v1.ShareRefusal\";\n\x12ReleaseComputation\x12%\n\x08requests\x18\x01 \x03(\x0b\x32\x13.vfl.v1.RequestRows\"D\n\x0bRequestRows\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12%\n\nrow_status\x18\x02 \x03(\x0e\x32\x11.vfl.v1.RowStatus\"F\n\x0eRequestRefused\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12$\n\x06reason\x18\x02 \x01(\x0b\x32\x14.vfl.v1.ShareRefusalb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,17 +41,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PRIVATERELEASECONSENT']._serialized_start=646
   _globals['_PRIVATERELEASECONSENT']._serialized_end=669
   _globals['_PRIVATERELEASESESSION']._serialized_start=672
-  _globals['_PRIVATERELEASESESSION']._serialized_end=895
-  _globals['_PRIVATERELEASEREQUEST']._serialized_start=897
-  _globals['_PRIVATERELEASEREQUEST']._serialized_end=1011
-  _globals['_ROWSLOOKUP']._serialized_start=1013
-  _globals['_ROWSLOOKUP']._serialized_end=1087
-  _globals['_ROWSHELD']._serialized_start=1089
-  _globals['_ROWSHELD']._serialized_end=1193
-  _globals['_RELEASECOMPUTATION']._serialized_start=1195
-  _globals['_RELEASECOMPUTATION']._serialized_end=1254
-  _globals['_REQUESTROWS']._serialized_start=1256
-  _globals['_REQUESTROWS']._serialized_end=1324
-  _globals['_REQUESTREFUSED']._serialized_start=1326
-  _globals['_REQUESTREFUSED']._serialized_end=1396
+  _globals['_PRIVATERELEASESESSION']._serialized_end=923
+  _globals['_PRIVATERELEASEREQUEST']._serialized_start=925
+  _globals['_PRIVATERELEASEREQUEST']._serialized_end=1039
+  _globals['_ROWSLOOKUP']._serialized_start=1041
+  _globals['_ROWSLOOKUP']._serialized_end=1115
+  _globals['_ROWSHELD']._serialized_start=1117
+  _globals['_ROWSHELD']._serialized_end=1221
+  _globals['_RELEASECOMPUTATION']._serialized_start=1223
+  _globals['_RELEASECOMPUTATION']._serialized_end=1282
+  _globals['_REQUESTROWS']._serialized_start=1284
+  _globals['_REQUESTROWS']._serialized_end=1352
+  _globals['_REQUESTREFUSED']._serialized_start=1354
+  _globals['_REQUESTREFUSED']._serialized_end=1424
 # @@protoc_insertion_point(module_scope)

@@ -48,7 +48,7 @@ class PrivateReleaseConsent(_message.Message):
     def __init__(self) -> None: ...
 
 class PrivateReleaseSession(_message.Message):
-    __slots__ = ("session", "model_version", "active_party", "layout", "classes", "policy", "vectors", "passive_fingerprint")
+    __slots__ = ("session", "model_version", "active_party", "layout", "classes", "policy", "vectors", "passive_fingerprint", "link", "unit")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_PARTY_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,8 @@ class PrivateReleaseSession(_message.Message):
     POLICY_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     PASSIVE_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
     session: bytes
     model_version: str
     active_party: str
@@ -65,7 +67,9 @@ class PrivateReleaseSession(_message.Message):
     policy: _common_pb2.Policy
     vectors: _containers.RepeatedScalarFieldContainer[float]
     passive_fingerprint: str
-    def __init__(self, session: _Optional[bytes] = ..., model_version: _Optional[str] = ..., active_party: _Optional[str] = ..., layout: _Optional[_Union[_common_pb2.ComputationLayout, _Mapping]] = ..., classes: _Optional[int] = ..., policy: _Optional[_Union[_common_pb2.Policy, _Mapping]] = ..., vectors: _Optional[_Iterable[float]] = ..., passive_fingerprint: _Optional[str] = ...) -> None: ...
+    link: str
+    unit: float
+    def __init__(self, session: _Optional[bytes] = ..., model_version: _Optional[str] = ..., active_party: _Optional[str] = ..., layout: _Optional[_Union[_common_pb2.ComputationLayout, _Mapping]] = ..., classes: _Optional[int] = ..., policy: _Optional[_Union[_common_pb2.Policy, _Mapping]] = ..., vectors: _Optional[_Iterable[float]] = ..., passive_fingerprint: _Optional[str] = ..., link: _Optional[str] = ..., unit: _Optional[float] = ...) -> None: ...
 
 class PrivateReleaseRequest(_message.Message):
     __slots__ = ("number", "ids", "masked_logits", "request_id")

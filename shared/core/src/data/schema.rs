@@ -197,8 +197,8 @@ impl LabelKind {
     }
 }
 
-/// The name of the label column and its classes, in the order that numbers them from 0, or its range
-/// if it is a number.
+/// The name of the label column, and its classes, in the order that numbers them from 0, or its
+/// range if it is a number.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelSpec {

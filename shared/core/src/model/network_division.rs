@@ -2,7 +2,8 @@
 //!
 //! The first layer is affine: W₁ x + b₁ = (W₁,act y + b₁) + Σ W₁,pas x. Each party computes its own
 //! addend as an embedding, without a hidden layer of its own, and the coordinator's top model adds
-//! them in its first layer and computes the rest. The scores are those of the whole, up to rounding.
+//! them in its first layer and computes the rest. The scores are those of the whole, up to
+//! rounding.
 
 use serde_json::json;
 

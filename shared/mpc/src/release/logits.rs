@@ -31,12 +31,12 @@ pub fn encode_logits(values: &[f64]) -> Result<Vec<u64>, MpcError> {
     values.iter().enumerate().map(encoded).collect()
 }
 
-fn check_classes(classes: usize) -> Result<(), MpcError> {
-    if (1..=MOST_CLASSES).contains(&classes) {
+pub(crate) fn check_classes(classes: usize) -> Result<(), MpcError> {
+    if (2..=MOST_CLASSES).contains(&classes) {
         return Ok(());
     }
     let (name, got) = ("the number of classes", classes as f64);
-    Err(MpcError::Setting { name, got, range: "2 to 16, or 1 for a number" })
+    Err(MpcError::Setting { name, got, range: "2 to 16" })
 }
 
 /// One party's shares of logits, records × classes, or of the predictor of a number for each
@@ -58,12 +58,19 @@ impl Logits {
     /// Creates logits from the shares of [encoded](encode_logits) ones, class after class.
     ///
     /// # Errors
-    /// [`MpcError::Setting`] unless there are 1 to 16 classes, of which 1 is of a number,
-    /// [`MpcError::Shape`] unless there are `records` times `classes` shares.
+    /// [`MpcError::Setting`] unless there are 2 to 16 classes, [`MpcError::Shape`] unless there are
+    /// `records` times `classes` shares.
     pub fn new(records: usize, classes: usize, shares: Shares) -> Result<Self, MpcError> {
         check_classes(classes)?;
         check_length("the logits", shares.len(), records.saturating_mul(classes))?;
         Ok(Self { records, classes, shares })
+    }
+
+    /// Creates the predictors of a number from their shares, one for each record: logits of one
+    /// class.
+    #[must_use]
+    pub fn of_numbers(shares: Shares) -> Self {
+        Self { records: shares.len(), classes: 1, shares }
     }
 
     /// Returns the sums of two owners' logits.
@@ -99,9 +106,9 @@ impl Logits {
 }
 
 impl Session {
-    /// Shares the logits of `owner`, who alone gives them, class after class. One round, 8 k bytes
-    /// per record. An owner whose logits are refused has sent nothing: it tries again, or ends the
-    /// session, for which the others wait.
+    /// Shares the logits of `owner`, who alone gives them, class after class; of one class, the
+    /// predictors of a number. One round, 8 k bytes per record. An owner whose logits are refused
+    /// has sent nothing: it tries again, or ends the session, for which the others wait.
     ///
     /// # Errors
     /// Those of [`encode_logits`], [`Session::share`] and [`Logits::new`].
@@ -112,11 +119,16 @@ impl Session {
         records: usize,
         classes: usize,
     ) -> Result<Logits, MpcError> {
-        check_classes(classes)?;
+        if classes != 1 {
+            check_classes(classes)?;
+        }
         let encoded = values.map(encode_logits).transpose()?;
         let count = records.saturating_mul(classes);
         let shares = self.share(owner, encoded.as_deref(), count)?;
-        Logits::new(records, classes, shares)
+        match classes {
+            1 => Ok(Logits::of_numbers(shares)),
+            _ => Logits::new(records, classes, shares),
+        }
     }
 
     /// Releases the sums of logits, class after class. One round, 8 k bytes per record.
@@ -151,6 +163,7 @@ impl Session {
         logits: &Logits,
     ) -> Result<Option<Vec<f64>>, MpcError> {
         let (n, k) = (logits.records, logits.classes);
+        check_classes(k)?;
         let (others, last) = logits.shares.split_at((k - 1) * n);
         let opened = self.open_to(to, &others.minus(&last.repeat(k - 1))?)?;
         let Some(mut words) = opened else { return Ok(None) };

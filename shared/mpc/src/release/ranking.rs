@@ -1,7 +1,7 @@
 //! Release of the order of logits, or of a part of it. All pairs of a record's logits are compared
 //! at once.
 
-use super::logits::Logits;
+use super::logits::{Logits, check_classes};
 use crate::error::{MpcError, check_result};
 use crate::party_index::PartyIndex;
 use crate::rows::{and_parts, row_words};
@@ -27,6 +27,7 @@ impl Session {
     /// Returns a bit for each pair of classes, record after record in one row: 1 if the first logit
     /// is below the second.
     fn pair_row(&mut self, logits: &Logits) -> Result<BitShares, MpcError> {
+        check_classes(logits.classes())?;
         let mut differences = Shares { own: Vec::new(), next: Vec::new() };
         for (one, other) in pairs(logits.classes()) {
             let difference = logits.class(one).minus(&logits.class(other))?;

@@ -217,11 +217,8 @@ proptest! {
 #[test]
 fn places_of_too_much_are_refused() {
     compute(|session| {
-        let numbers = |classes: usize| {
-            let shares = session.public(&vec![0; 3 * classes]);
-            Logits::new(3, classes, shares).unwrap()
-        };
-        let (one, two) = (numbers(1), numbers(2));
+        let one = Logits::of_numbers(session.public(&[0; 3]));
+        let two = Logits::new(3, 2, session.public(&[0; 6])).unwrap();
         let mut refused = |numbers: &Logits, thresholds: &[f64]| {
             session.release_place(PartyIndex::FIRST, numbers, thresholds).is_err()
         };
@@ -240,7 +237,11 @@ fn cost(
     let run = |to| {
         let outcomes = compute(|session| {
             let shares = session.public(&vec![1 << 40; n * k]);
-            program(session, to, &Logits::new(n, k, shares).unwrap());
+            let logits = match k {
+                1 => Logits::of_numbers(shares),
+                _ => Logits::new(n, k, shares).unwrap(),
+            };
+            program(session, to, &logits);
         });
         let rounds = outcomes.iter().map(|outcome| outcome.round).max().unwrap();
         let bytes: u64 = outcomes.iter().map(|outcome| outcome.traffic.bytes).sum();
@@ -400,7 +401,10 @@ fn wrong_requests_are_refused_before_anything_is_sent() {
     }
     compute(|session| {
         let shares = session.public(&[0; 6]);
-        assert!(Logits::new(6, 0, shares.clone()).is_err());
+        assert!(Logits::new(6, 1, shares.clone()).is_err());
+        let numbers = Logits::of_numbers(shares.clone());
+        assert!(session.release_label(PartyIndex::FIRST, &numbers).is_err());
+        assert!(session.release_scores(PartyIndex::FIRST, &numbers).is_err());
         let many = Logits::new(2, 17, session.public(&[0; 34])).unwrap_err();
         assert!(matches!(many, MpcError::Setting { .. }), "{many}");
         let sent = session.traffic();

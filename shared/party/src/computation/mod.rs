@@ -5,6 +5,7 @@
 //! All messages go in the streams of the training or of the session. Between two data holders they
 //! are in a TLS session of their own, which the coordinator carries and cannot read.
 
+mod labels;
 mod links;
 mod model;
 mod places;
@@ -24,10 +25,11 @@ use vfl_protocol::training::computation::ComputationPiece;
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_server::service::{Credentials, Duplex, PeerIdentity, Role, SessionEnd, SessionUse, seal};
 
+pub use labels::TrainingLabels;
 use links::{LinkTasks, PieceSender, StreamLink, carry};
 pub use places::{Member, Places};
 use program::{ComputationError, Links};
-pub use program::{ComputationResult, OwnBlock, Program, TrainingLabels};
+pub use program::{ComputationResult, OwnBlock, Program};
 use release::{MaskKeyExchange, ReleaseJob, ReleaseProgram};
 
 /// The time that a piece may wait for its link.

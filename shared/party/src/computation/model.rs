@@ -11,7 +11,7 @@ use vfl_mpc::{Family, FixedPoint, LARGEST_FEATURE, Network, Regression};
 use vfl_numerics::Whitening;
 use vfl_protocol::Refusal;
 
-use super::program::TrainingLabels;
+use super::labels::TrainingLabels;
 
 /// The most fraction bits of numbers.
 const FRACTION_BITS: u32 = 20;
@@ -59,8 +59,8 @@ pub(super) struct OwnWeights {
     pub(super) offset: DVector<f64>,
 }
 
-/// The unit of labels in a computation: they are `scale` t + `origin` of those there, and so are the
-/// predictors.
+/// The unit of labels in a computation: they are `scale` t + `origin` of those there, and so are
+/// the predictors.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LabelUnit {
     pub(super) scale: f64,
@@ -283,7 +283,7 @@ impl PrivateModel {
         network.start(&seed.finalize().into(), features, classes)
     }
 
-    /// Returns a party's weights in a regression from its opened numbers, in the unit of the labels.
+    /// Returns a party's weights in a regression from its opened numbers, in the labels' unit.
     fn own_regression(
         &self,
         link: Link,

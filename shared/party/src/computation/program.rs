@@ -16,6 +16,7 @@ use vfl_protocol::Refusal;
 use vfl_protocol::training::computation::{ComputationLayout, EpochCounts};
 use vfl_state::journal::Proposal;
 
+use super::labels::TrainingLabels;
 use super::model::{LabelUnit, OwnWeights, PrivateModel};
 
 /// The most ring elements of a training's data, over all parties: 2 GiB of shares at each.
@@ -33,15 +34,6 @@ pub struct Program {
     /// The positions of the records in the order of the computation: those for validation last.
     order: Vec<usize>,
     context: [u8; CONTEXT_BYTES],
-}
-
-/// The labels of a training's records, in the order of its list, at the active party.
-#[derive(Debug, Clone, Copy)]
-pub enum TrainingLabels<'a> {
-    /// The class of each record, from 0.
-    Classes(&'a [u32]),
-    /// The number of each record, in its own units.
-    Numbers(&'a [f64]),
 }
 
 /// One owner's block, prepared for the computation.

@@ -300,7 +300,11 @@ impl ReleaseProgram {
             let dealt = session.shares_dealt(&link.receive().map_err(lost)?, n * k);
             sum = sum.plus(&dealt.map_err(|e| lost(LinkError::Transport(e.to_string())))?)?;
         }
-        Ok(self.release.compute(session, &Logits::new(n, k, sum)?, self.unit)?)
+        let logits = match k {
+            1 => Logits::of_numbers(sum),
+            _ => Logits::new(n, k, sum)?,
+        };
+        Ok(self.release.compute(session, &logits, self.unit)?)
     }
 
     /// Orders numbers class after class.
