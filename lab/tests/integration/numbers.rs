@@ -286,9 +286,9 @@ async fn what_does_not_go_with_a_number_is_named() {
         refused.message().contains("link is identity and that of passive party 1 is log"),
         "{refused}"
     );
-    // Scores of one class, from an active party that names one.
-    here.publish(&own, &share).await.unwrap();
-    let refused = score(&here.deployment, &here.ids).await.unwrap_err();
+    // A defense of classes: nothing is put in service that it cannot be applied to.
+    let refused = here.publish(&own, &share).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
     assert!(refused.message().contains("`class_label` needs scores of classes"), "{refused}");
     assert!(refused.message().contains("bins"), "{refused}");
     here.deployment.stop().await.unwrap();
