@@ -75,8 +75,9 @@ impl Dataset {
         let numbers = numbers.as_ref().and_then(|table| {
             let label = table.schema().features().first()?.clone();
             let unit = table.fetch(&ids).ok()?;
-            let own = unit.matrix().iter().map(|v| label.min + (label.max - label.min) * v);
-            let own = own.collect();
+            let own = |unit: &f64| label.min + (label.max - label.min) * unit;
+            // The second feature says which records have no label.
+            let own = unit.matrix().row(0).iter().map(own).collect();
             Some((label, own))
         });
         let parts = test.map(|test| parts(&ids, test)).transpose()?;
