@@ -147,6 +147,11 @@ fn split_of(records: usize, listed: bool) -> Result<SplitSpec, DataError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::partition::divide;
+    use std::path::Path;
+
+    use vfl_core::data::Limits;
+    use vfl_core::data::schema::FeatureSchema;
+
     use super::super::{DatasetName, DatasetSpec, load, vertical_split};
     use super::*;
 
@@ -168,6 +173,43 @@ mod tests {
         // Without a list the test records are drawn.
         let drawn = Dataset::join("satellite", &tables, None, 5).unwrap();
         assert_eq!(drawn.split().test.len(), 1000);
+    }
+
+    /// The numbers of a label belong to their records, in their own units, and are divided again.
+    #[test]
+    fn numbers_are_joined_by_record() {
+        let schema = "id = \"id\"\n[label]\ncolumn = \"price\"\nkind = \"number\"\nmin = 0\nmax = 50\n\
+                      [[features]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n";
+        let schema = FeatureSchema::from_toml(schema).unwrap();
+        let read = |schema: FeatureSchema, text: &str| {
+            let limits = Limits::default();
+            FeatureTable::from_reader(schema, Path::new("x.csv"), text.as_bytes(), &limits).unwrap()
+        };
+        let only =
+            "id = \"id\"\n[[features]]\nname = \"income\"\nkind = \"numeric\"\nmin = 0\nmax = 9\n";
+        // Twenty records, in another order in each table.
+        let rows = |head: &str, step: usize, value: &dyn Fn(usize) -> usize| {
+            let row = |at: usize| format!("r{:02},{}\n", at * step % 20, value(at * step % 20));
+            format!("id,{head}\n{}", (0..20).map(row).collect::<String>())
+        };
+        let passive = FeatureSchema::from_toml(only).unwrap();
+        let passive = read(passive, &rows("income", 3, &|at| at % 9));
+        let tables = PartyTables {
+            active: read(schema.clone(), &rows("age", 7, &|at| at)),
+            passive: vec![(vfl_core::types::PartyName::new("p").unwrap(), passive)],
+            numbers: Some(read(schema.number_schema().unwrap(), &rows("price", 9, &|at| 10 + at))),
+        };
+        let joined = Dataset::join("own", &tables, None, 5).unwrap();
+        assert!(joined.is_of_numbers());
+        let (label, numbers) = joined.numbers().unwrap();
+        assert_eq!((label.name.as_str(), label.min, label.max), ("price", 0.0, 50.0));
+        for (at, (id, number)) in joined.ids().iter().zip(numbers).enumerate() {
+            assert_eq!((id, number.round()), (&*format!("r{at:02}"), 10.0 + at as f64));
+        }
+        let split = vertical_split(&joined, 0, None, 1).unwrap();
+        let again = divide(&joined, &split, 5).unwrap().numbers.unwrap();
+        let first = again.fetch(&RecordIds::new(["r01"]).unwrap()).unwrap();
+        assert!((first.matrix()[(0, 0)] - 11.0 / 50.0).abs() < 1e-12);
     }
 
     #[test]
