@@ -19,7 +19,7 @@ const LEAST_DEVIATION: f64 = 1e-10;
 pub enum NumberSource {
     /// The source of the features, opened for the label when a training needs it.
     Data(Box<DataConfig>),
-    /// The label as the one feature of a store.
+    /// The label as the first feature of a store.
     Features(Features),
 }
 

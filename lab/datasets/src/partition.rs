@@ -21,7 +21,7 @@ pub struct PartyTables {
     pub active: FeatureTable,
     /// The passive parties' features, in the order of the split.
     pub passive: Vec<(PartyName, FeatureTable)>,
-    /// The active party's label as the one feature of a table, if it is a number that is known.
+    /// The active party's label as the first feature of a table, if it is a number that is known.
     pub numbers: Option<FeatureTable>,
 }
 

@@ -3,34 +3,32 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tokio::runtime::Handle;
 use vfl_auditor::audit::DEFAULT_METRICS;
-use vfl_auditor::report::Report;
 use vfl_auditor::{measured, metrics_of};
 use vfl_core::metrics::{Correlation, Metric};
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{Combiner, Link, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
+use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
 use vfl_datasets::{Dataset, VerticalSplit};
-use vfl_defense::{DefenseConfig, NumberPipeline, Pipeline, Policy};
+use vfl_defense::{DefenseConfig, Policy};
 use vfl_demo::inference::{Inferences, Kind};
 use vfl_demo::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, ImportedModel,
-    ImportedParameters, PieceSummary, Sharing, check_shared, default_number_policies,
-    default_policies, every_policy, predicted_range, run, share,
+    ImportedParameters, Sharing, check_shared, predicted_range, run,
 };
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
 use vfl_passive_party::training_map::possible;
 use vfl_present::ShardChoice;
-use vfl_present::progress::say;
-use vfl_present::result_cache::{Shard, StoreUrl};
+use vfl_present::result_cache::StoreUrl;
 use vfl_server::cli::CliError;
 use vfl_studies::DataSpec;
 use vfl_transform::TransformConfig;
 
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
+use super::demo_pieces::shared;
 use super::model::ModelArgs;
 use super::parameters::whole_model;
+use super::policies::{number_policies, policies};
 use super::study::with_bar;
 use super::thresholds::ThresholdArgs;
 
@@ -507,85 +505,6 @@ impl DemoArgs {
         }
         Ok((released, trained))
     }
-}
-
-/// Computes pieces, and returns the report if all exist.
-async fn shared(plan: DemoPlan, sharing: Sharing) -> Result<Option<Report>, CliError> {
-    let (runtime, at) = (Handle::current(), sharing.clone());
-    if let Some(Shard { part, of }) = sharing.shard {
-        say(&format!("part {part} of {of}"));
-    }
-    let came = tokio::task::spawn_blocking(move || share(&plan, &at, &runtime))
-        .await
-        .map_err(CliError::failed)?;
-    let PieceSummary { computed, kept, fetched, elsewhere, unstored, report } =
-        came.map_err(|e| CliError::Failed(format!("{e:#}")))?;
-    let from_store = if sharing.store.is_some() {
-        format!("; from the store: {fetched}")
-    } else {
-        String::new()
-    };
-    say(&format!("pieces computed: {computed}; there already: {kept}{from_store}"));
-    let out = sharing.out.display();
-    let place = sharing.store.as_ref().map_or_else(|| out.to_string(), ToString::to_string);
-    if unstored > 0 {
-        return Err(CliError::Failed(format!(
-            "{unstored} pieces are not in the store {place}, but all of them are in {out}: run the same command again when the store can be \
-             written to"
-        )));
-    }
-    match elsewhere {
-        _ if report.is_some() => {}
-        0 => say("the pieces of all parts are there: --merge makes the report"),
-        _ => {
-            say(&format!(
-                "{elsewhere} pieces of other parts are not in {out}: --merge makes the report once all parts are in {place}"
-            ));
-        }
-    }
-    Ok(report)
-}
-
-/// Parses the policies: `all` stands for every defense, none for those of the demo.
-fn policies(texts: &[String], classes: usize) -> Result<Vec<Policy>, CliError> {
-    let mut policies = Vec::new();
-    for text in texts {
-        if text == "all" {
-            policies.extend(every_policy(classes));
-            continue;
-        }
-        let policy: Policy = text.parse().map_err(CliError::input)?;
-        Pipeline::check(&policy.defenses)
-            .map_err(|e| CliError::Input(format!("policy `{policy}`: {e}")))?;
-        policies.push(policy);
-    }
-    if policies.is_empty() {
-        policies = default_policies();
-    }
-    Ok(policies)
-}
-
-/// Parses the policies for a model of a number; the default ones if none are named.
-fn number_policies(
-    texts: &[String],
-    link: Link,
-    range: (f64, f64),
-) -> Result<Vec<Policy>, CliError> {
-    if texts.is_empty() {
-        let policies = default_number_policies(range);
-        if policies.len() < 2 {
-            let (lower, upper) = range;
-            say(&format!("no bins are tried: none are between {lower:e} and {upper:e}"));
-        }
-        return Ok(policies);
-    }
-    let parsed = texts.iter().map(|text| {
-        let policy: Policy = text.parse().map_err(CliError::input)?;
-        NumberPipeline::build(&policy.defenses, link)
-            .map_err(|e| CliError::Input(format!("policy `{policy}`: {e}")))?;
-        Ok(policy)
-    });
-    parsed.collect()
 }
 
 #[cfg(test)]

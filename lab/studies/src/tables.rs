@@ -54,8 +54,8 @@ pub struct PartyData {
     pub notes: Vec<String>,
     /// The table.
     pub table: FeatureTable,
-    /// The active party's label as the one feature of a table, if it is a number with a range and
-    /// the file has it.
+    /// The active party's label as the first feature of a table, if it is a number with a range
+    /// and the file has it.
     pub numbers: Option<FeatureTable>,
 }
 
