@@ -48,6 +48,7 @@ fn plan(name: DatasetName, records: usize) -> DemoPlan {
         passive_parties: 1,
         training: training.unwrap(),
         imported: None,
+        outputs: None,
         privacy: None,
         private_trainings: Vec::new(),
         known_records: 0,

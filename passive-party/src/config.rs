@@ -8,6 +8,7 @@ mod training;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use vfl_features::features::Features;
@@ -30,6 +31,7 @@ pub use serving::ServingPolicy;
 pub use training::{PLAIN_CONSENT, StartFrom, TrainingPolicy, check_training};
 
 use crate::collusion::{Collusion, CollusionTable};
+use crate::record_outputs::RecordOutputs;
 use crate::training_map;
 
 /// The values in the config file.
@@ -101,6 +103,8 @@ pub struct Settings {
     pub collusion: Collusion,
     /// The rules for alignments.
     pub alignment: AlignmentTable,
+    /// Outputs that another program computed; in processes of the lab alone.
+    pub outputs: Option<Arc<RecordOutputs>>,
 }
 
 impl Settings {
@@ -150,6 +154,7 @@ impl Settings {
             audit: v.audit,
             collusion: v.collusion.read().map_err(|e| file.error(format!("[collusion]: {e}")))?,
             alignment: v.alignment.clone(),
+            outputs: None,
         };
         Ok((v.listen, settings))
     }

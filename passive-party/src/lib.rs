@@ -10,6 +10,7 @@ pub mod disclosure;
 pub mod evaluation;
 pub mod logits;
 mod private_release;
+pub mod record_outputs;
 pub mod release;
 mod run_error;
 pub mod service;

@@ -15,6 +15,8 @@ use vfl_state::blocking::heavy;
 use vfl_state::{ShareStore, StoreError, StoredShare};
 use vfl_transform::{FeatureMap, TransformError};
 
+use crate::record_outputs::RecordOutputs;
+
 /// The most records of one message.
 pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
 
@@ -63,6 +65,8 @@ pub struct LogitServer {
     /// The map of the features before training, and its hash.
     map: Option<(FeatureMap, String)>,
     loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
+    /// The outputs that another program computed.
+    outputs: Option<Arc<RecordOutputs>>,
 }
 
 impl LogitServer {
@@ -71,7 +75,7 @@ impl LogitServer {
     pub fn new(features: impl Into<Features>, store: ShareStore) -> Self {
         let features = features.into();
         let store = store.with_encodings(features.schema().encodings());
-        Self { features, store, mapped: None, map: None, loaded: RwLock::default() }
+        Self { features, store, mapped: None, map: None, loaded: RwLock::default(), outputs: None }
     }
 
     /// Sets the map of the features under which models are trained. Every record in memory is
@@ -88,6 +92,12 @@ impl LogitServer {
             store: self.store.under_map(digest),
             ..self
         })
+    }
+
+    /// Sets the outputs that another program computed.
+    #[must_use]
+    pub fn with_outputs(self, outputs: Option<Arc<RecordOutputs>>) -> Self {
+        Self { outputs, ..self }
     }
 
     /// Returns the features that models are trained on, of all records: d × n in the order of the
@@ -226,6 +236,12 @@ impl LogitServer {
     /// # Errors
     /// [`Refusal`] for a version that is not here; those of [`LogitServer::lookup`].
     pub async fn compute(&self, request: &ShareRequest) -> Result<ShareAnswer, Refusal> {
+        let answer = self.compute_model(request).await?;
+        let Some(outputs) = &self.outputs else { return Ok(answer) };
+        outputs.added_to(&request.ids, answer).map_err(|e| Refusal::internal(e.to_string()))
+    }
+
+    async fn compute_model(&self, request: &ShareRequest) -> Result<ShareAnswer, Refusal> {
         let share = self.share(&request.version)?;
         traces::note_version(&request.version);
         let model = share.model();

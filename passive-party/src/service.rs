@@ -88,7 +88,7 @@ pub async fn run(
     check_training(&settings.training).map_err(RunError::Training)?;
     let consent = Consent::open(&settings.state_dir, settings.training.clone(), features)?;
     let map = training_map::open(&settings.state_dir, &settings.training.transform, features)?;
-    let mut logits = LogitServer::new(settings.features, store);
+    let mut logits = LogitServer::new(settings.features, store).with_outputs(settings.outputs);
     if let Some(map) = &map {
         logits = logits.with_map(map)?;
     }

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from deployment import free_ports
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier
@@ -30,11 +31,15 @@ from sklearn.linear_model import (
     LogisticRegression,
     PoissonRegressor,
     Ridge,
+    RidgeClassifier,
+    SGDClassifier,
     TweedieRegressor,
 )
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, PowerTransformer, StandardScaler
+from sklearn.svm import SVC, LinearSVC
 
 import cloison
 from cloison import _folded
@@ -173,6 +178,54 @@ def test_a_perceptron_of_several_labels_is_refused() -> None:
         _folded.fold(model, held, "both")
 
 
+def calibrated(model: Any, **settings: Any) -> Any:
+    """A linear decision with a sigmoid for each class."""
+    return CalibratedClassifierCV(model, ensemble=False, cv=3, **settings)
+
+
+ONE_VS_REST = [
+    SGDClassifier(loss="log_loss", random_state=1),
+    calibrated(LinearSVC()),
+    calibrated(make_pipeline(StandardScaler(), SGDClassifier(random_state=1))),
+    calibrated(RidgeClassifier()),
+    OneVsRestClassifier(LogisticRegression(max_iter=1000)),
+    OneVsRestClassifier(calibrated(LinearSVC())),
+]
+
+
+@pytest.mark.parametrize("head", ONE_VS_REST, ids=str)
+@pytest.mark.parametrize("label", ["default", "grade"])
+def test_one_vs_rest_is_folded_with_its_link(head: Any, label: str) -> None:
+    """Two classes, of which the scores are a softmax, and three, of which they are sigmoids divided by their sum."""
+    frame = credit(600)
+    held = frame.drop(columns=["customer", "default"])
+    model = make_pipeline(*pipeline().named_steps.values()).set_params(logisticregression=head)
+    model.fit(held, frame[label])
+    folded = _folded.fold(model, held, label)
+    assert np.abs(folded.scores(range(600)) - model.predict_proba(held)).max() < 1e-12
+    assert folded.classes == sorted(frame[label].unique())
+    assert folded.link == ("softmax" if label == "default" else "one_vs_rest")
+
+
+def test_scores_that_are_no_sigmoid_are_refused_by_name() -> None:
+    frame = credit(300)
+    held = frame[["age", "late"]]
+    for model, says in (
+        (SGDClassifier(loss="modified_huber"), "loss='modified_huber' has no scores"),
+        (LinearSVC(), r"CalibratedClassifierCV\(LinearSVC"),
+        (CalibratedClassifierCV(LinearSVC(), cv=3, ensemble=True), "mean of 3 models: take ensemble=False"),
+        (calibrated(LinearSVC(), method="isotonic"), "by steps"),
+        (calibrated(SVC()), "SVC has no linear decision"),
+        (OneVsRestClassifier(make_pipeline(StandardScaler(), LogisticRegression())), "put the steps before it"),
+    ):
+        model.fit(held, frame["grade"])
+        with pytest.raises(cloison.FrameError, match=says):
+            _folded.fold(model, held, "grade")
+    several = OneVsRestClassifier(LogisticRegression()).fit(held, np.column_stack([frame["staff"], frame["late"] > 0]))
+    with pytest.raises(cloison.FrameError, match="several labels"):
+        _folded.fold(several, held, "both")
+
+
 REGRESSORS = [
     LinearRegression(),
     Ridge(alpha=0.5),
@@ -283,6 +336,7 @@ HEADS = [
     LogisticRegression(max_iter=1000),
     PoissonRegressor(max_iter=1000),
     MLPClassifier((9, 4), max_iter=60, random_state=4),
+    calibrated(LinearSVC()),
 ]
 
 
@@ -294,6 +348,9 @@ def test_a_pipeline_is_served_with_the_same_answers(programs: Path, tmp_path: Pa
     number, network = isinstance(head, PoissonRegressor), isinstance(head, MLPClassifier)
     if number:
         frame["default"] = np.random.default_rng(3).poisson(frame["age"] / 20)
+    if isinstance(head, CalibratedClassifierCV):
+        # Sigmoids of three classes are no softmax.
+        frame["default"] = np.where(frame["age"] > 60, "later", frame["default"])
     held = frame.drop(columns=["customer", "default"])
     model = make_pipeline(*pipeline().named_steps.values()).set_params(logisticregression=head)
     model.fit(held, frame["default"])

@@ -148,13 +148,9 @@ impl Engine {
         model: &PublishedModel,
         policy: &Policy,
     ) -> Result<(), Refusal> {
-        let outputs = ModelOutputs { classes: model.classes(), link: model.link };
         let checked = match self.serving.mode {
             ServingMode::Plain => Ok(()),
-            ServingMode::Private if model.link.is_numeric() => {
-                PrivateRelease::of(policy, &[], outputs).map(drop)
-            }
-            ServingMode::Private => PrivateRelease::check(policy),
+            ServingMode::Private => PrivateRelease::check_for(policy, model.link),
         };
         checked.map_err(Refusal::precondition)
     }

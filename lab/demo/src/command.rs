@@ -28,7 +28,8 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     }
     match &plan.imported {
         Some(model) => {
-            command.push_str(&format!(" --parameters {}", quoted(&model.file.to_string_lossy())));
+            let option = if plan.outputs.is_some() { "scores" } else { "parameters" };
+            command.push_str(&format!(" --{option} {}", quoted(&model.file.to_string_lossy())));
         }
         None => training_options(&mut command, plan),
     }

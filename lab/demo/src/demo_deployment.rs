@@ -2,6 +2,7 @@
 //! trained model.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use vfl_attack::{AttackConfig, Method};
@@ -14,6 +15,7 @@ use vfl_core::types::{PartyName, RecordIds, ReleasedScores};
 use vfl_datasets::set_facts::SetFacts;
 use vfl_datasets::{Dataset, VerticalSplit, partition};
 use vfl_passive_party::config::{Grant, ReleasePolicy, TrainingPolicy};
+use vfl_passive_party::record_outputs::RecordOutputs;
 use vfl_present::progress::{Progress, say};
 use vfl_protocol::training::messages::PublishedVersion;
 use vfl_state::files::write_atomic;
@@ -140,6 +142,8 @@ pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
     ));
     let state = tempfile::tempdir()?;
     let release = match plan.transform {
+        // Whatever gave the scores, its parameters are not here.
+        _ if plan.outputs.is_some() => ReleasePolicy::default(),
         // For a network, the first question is what scores reveal to an adversary without its
         // parameters.
         _ if !plan.linear() && !plan.show_network => ReleasePolicy::default(),
@@ -159,7 +163,8 @@ pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
     if let Some(model) = &plan.imported {
         model.whole()?.publish(state.path(), &dataset, &split)?;
     }
-    let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, help).await?;
+    let given = (help, plan.outputs.clone());
+    let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, given).await?;
     let parties = plan.passive_parties;
     say(&format!("{} services are up on loopback, mutual TLS between all of them", 2 + parties));
 
@@ -167,7 +172,10 @@ pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
     let published = match plan.imported {
         None => Some(train(&deployment, plan, &training_ids).await?),
         Some(_) => {
-            say("the model of the parameter file is in service");
+            say(match plan.outputs {
+                None => "the model of the parameter file is in service",
+                Some(_) => "the scores of the file are in service",
+            });
             training_ids = RecordIds::default();
             None
         }
@@ -210,7 +218,7 @@ pub(super) async fn deploy(
     state: &Path,
     seed: u64,
     (release, training_transform, privacy): (ReleasePolicy, TransformConfig, Option<PrivacyConfig>),
-    help: Help,
+    (help, outputs): (Help, Option<Arc<RecordOutputs>>),
 ) -> anyhow::Result<Deployment> {
     // A report must be the same for the same seed, noise included.
     let secret = Sha256::digest(format!("the noise of a demonstration, seed {seed}"));
@@ -234,6 +242,7 @@ pub(super) async fn deploy(
         active_privacy: privacy,
         alignment: None,
         serving: Default::default(),
+        outputs,
         monitoring: Default::default(),
     })
     .await

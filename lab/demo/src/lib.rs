@@ -11,6 +11,7 @@ mod private;
 mod records;
 mod report;
 pub mod scale;
+mod scores;
 mod sweep;
 
 pub use pieces::{PieceSummary, Sharing, check_shared, share};
@@ -22,6 +23,7 @@ pub use plan::{
 pub use demo_deployment::serve;
 pub(crate) use demo_deployment::{DemoDeployment, accuracy};
 pub use deployment_folder::DeploymentFolder;
+pub use scores::ScoredModel;
 
 use vfl_auditor::report::Report;
 

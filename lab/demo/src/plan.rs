@@ -1,6 +1,7 @@
 //! The plan of a demonstration.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use vfl_auditor::report::Thresholds;
@@ -12,6 +13,7 @@ use vfl_core::model::{
 use vfl_core::types::RecordIds;
 use vfl_datasets::Dataset;
 use vfl_defense::{Bins, DefenseConfig, Policy};
+use vfl_passive_party::record_outputs::RecordOutputs;
 use vfl_studies::DataSpec;
 use vfl_testbed::deployment::{WholeModel, WholeParameters};
 use vfl_transform::TransformConfig;
@@ -33,6 +35,8 @@ pub struct DemoPlan {
     pub training: TrainingConfig,
     /// A model that was trained elsewhere and is served in place of one that is trained here.
     pub imported: Option<ImportedModel>,
+    /// The scores of another program, in logits; `imported` is then a model without weights.
+    pub outputs: Option<Arc<RecordOutputs>>,
     /// The differential privacy of every party's training; `None`: no privacy.
     pub privacy: Option<PrivacyConfig>,
     /// Further models that every party trains with privacy and whose exact scores are audited: the
@@ -160,7 +164,10 @@ impl DemoPlan {
     /// Returns true if the error by number of passive features is measured. A network, or a model
     /// of transformed features, cannot be divided along other columns.
     pub(super) fn sweeps(&self) -> bool {
-        self.sweep && self.linear() && self.training_transform == (TransformConfig::None {})
+        self.sweep
+            && self.linear()
+            && self.outputs.is_none()
+            && self.training_transform == (TransformConfig::None {})
     }
 
     /// Returns true if the model has weights that can be released and divided along other columns.

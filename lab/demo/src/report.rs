@@ -108,6 +108,13 @@ pub(super) fn report(
         };
         report.notes.push(format!("{of} {shown}"));
     }
+    if plan.outputs.is_some() {
+        report.notes.push(
+            "The scores are those of a table, of a model that is not here: no adversary has its parameters. What the scores give away \
+             to one that has them, or the model to ask, is not measured and is more."
+                .into(),
+        );
+    }
     if plan.sweeps() && plan.transform != (TransformConfig::None {}) {
         report
             .notes

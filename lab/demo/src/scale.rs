@@ -131,6 +131,7 @@ async fn one(
         active_privacy: None,
         alignment: None,
         serving: Default::default(),
+        outputs: None,
         monitoring: Default::default(),
     })
     .await?;

@@ -98,7 +98,8 @@ async fn sweep(
         let none = TransformConfig::None {};
         let shown = (white_box(), none, None);
         let help = Help { moments: true, ..Help::default() };
-        let deployment = deploy(dataset, &split, state.path(), plan.seed, shown, help).await?;
+        let deployment =
+            deploy(dataset, &split, state.path(), plan.seed, shown, (help, None)).await?;
         let attacks = SWEPT.map(AttackConfig::from).to_vec();
         let audit_plan = Plan {
             metrics: Some(Vec::new()),

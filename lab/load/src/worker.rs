@@ -71,6 +71,7 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
                 audit: AuditPolicy::default(),
                 collusion: Default::default(),
                 alignment: Default::default(),
+                outputs: None,
             };
             Ok(vfl_passive_party::service::run(settings, listener, shutdown_signal()).await?)
         }

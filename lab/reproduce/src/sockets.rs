@@ -65,6 +65,7 @@ async fn over_sockets(
         active_privacy: None,
         alignment: None,
         serving: Default::default(),
+        outputs: None,
         monitoring: Default::default(),
     })
     .await?;

@@ -7,7 +7,7 @@ use vfl_auditor::audit::DEFAULT_METRICS;
 use vfl_auditor::{measured, metrics_of};
 use vfl_core::metrics::{Correlation, Metric};
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
+use vfl_core::model::{Combiner, Link, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
 use vfl_datasets::{Dataset, VerticalSplit};
 use vfl_defense::{DefenseConfig, Policy};
 use vfl_demo::inference::{Inferences, Kind};
@@ -27,7 +27,7 @@ use super::data::DataArgs;
 use super::deliver::OutputArgs;
 use super::demo_pieces::shared;
 use super::model::ModelArgs;
-use super::parameters::whole_model;
+use super::parameters::{scored_model, whole_model};
 use super::policies::{number_policies, policies};
 use super::study::with_bar;
 use super::thresholds::ThresholdArgs;
@@ -73,6 +73,11 @@ pub struct DemoArgs {
     /// `samples`, records with scores of the program that trained it, are compared.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "link", "mode", "epochs", "privacy_noise", "private_trainings", "train_transform", "inference"])]
     pub(super) parameters: Option<PathBuf>,
+    /// Serve the scores of a model that is not here, in place of training one: a CSV file with the
+    /// record ids in its first column and a column of probabilities for each class (one may be left
+    /// out), or of the number. Adversaries have no parameters then.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["parameters", "hidden", "residual", "link", "mode", "epochs", "privacy_noise", "private_trainings", "transform", "train_transform", "inference", "show_network"])]
+    pub(super) scores: Option<PathBuf>,
     /// The way of training: `private`, on secret shares, or `plain`, which gives the active party
     /// every feature. Default private; plain for networks, with noise, with --inference labels, and
     /// with --shard or --merge.
@@ -166,6 +171,7 @@ impl Default for DemoArgs {
             features: SCHEMA.into(),
             model: ModelArgs::default(),
             parameters: None,
+            scores: None,
             epochs: None,
             mode: None,
             privacy_noise: None,
@@ -296,7 +302,7 @@ impl DemoArgs {
         }
         let mut data = self.data.spec()?;
         if let DataSpec::Tables(tables) = &mut data {
-            tables.numbers = self.parameters.is_none();
+            tables.numbers = self.trains();
         }
         // Invalid input must be reported before anything is started.
         let dataset = data.load_any().map_err(|e| CliError::Input(format!("{e:#}")))?;
@@ -305,7 +311,7 @@ impl DemoArgs {
                 "--link: the label has classes; --number-label says that it is a number".into(),
             ));
         }
-        let training = match dataset.is_of_numbers() && self.parameters.is_none() {
+        let training = match dataset.is_of_numbers() && self.trains() {
             true => self.number_training(&dataset, &training)?,
             false => training,
         };
@@ -319,14 +325,19 @@ impl DemoArgs {
             }));
         }
         let imported = self.parameters.as_deref().map(|file| whole_model(file, &dataset));
+        let scored = self.scores.as_deref().map(|file| scored_model(file, &dataset)).transpose()?;
         let imported = imported.transpose()?;
         let mut policies = match imported.as_ref().map(|model| &model.parameters) {
             Some(ImportedParameters::Linear(file)) if dataset.is_of_numbers() => {
                 number_policies(&self.policies, file.link(), predicted_range(file, &dataset))?
             }
             None if dataset.is_of_numbers() => {
-                let link = training.values().model.link().map_err(CliError::input)?;
-                let range = dataset.numbers().map(|(label, _)| (label.min, label.max));
+                let trained = || dataset.numbers().map(|(label, _)| (label.min, label.max));
+                let (link, range) = match &scored {
+                    Some(scored) => (Ok(Link::Identity), Some(scored.range)),
+                    None => (training.values().model.link(), trained()),
+                };
+                let link = link.map_err(CliError::input)?;
                 number_policies(&self.policies, link, range.unwrap_or_default())?
             }
             _ => policies(&self.policies, dataset.class_names().len())?,
@@ -336,7 +347,7 @@ impl DemoArgs {
         let is_network = network.is_some();
         let training = network.unwrap_or(training);
         let sums = training.values().model.combiner() == Combiner::Sum;
-        if !self.model.linear() || is_network {
+        if !self.model.linear() || is_network || scored.is_some() {
             let weights = |policy: &Policy| {
                 policy.defenses.iter().any(|d| matches!(d, DefenseConfig::LogitNoise { .. }))
             };
@@ -354,6 +365,10 @@ impl DemoArgs {
         let default = if sums { &DEFAULT_METRICS[..] } else { &[&Correlation as &dyn Metric][..] };
         let metrics = self.metrics.as_deref().map(metrics_of).transpose()?;
         drop(dataset);
+        let (imported, outputs) = match scored {
+            Some(scored) => (Some(scored.model), Some(scored.outputs)),
+            None => (imported, None),
+        };
         Ok(DemoPlan {
             data,
             first_column: self.data.first_column,
@@ -361,6 +376,7 @@ impl DemoArgs {
             passive_parties: self.data.parties(),
             training,
             imported,
+            outputs,
             privacy,
             private_trainings,
             records: self.records,
@@ -377,6 +393,11 @@ impl DemoArgs {
             sweep: !self.no_sweep,
             seed: self.data.seed,
         })
+    }
+
+    /// Returns true if the parties train a model here.
+    fn trains(&self) -> bool {
+        self.parameters.is_none() && self.scores.is_none()
     }
 
     /// Returns the training of a model of a number.

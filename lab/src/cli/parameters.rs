@@ -14,7 +14,7 @@ use vfl_core::model::{
 };
 use vfl_core::types::PartyName;
 use vfl_datasets::Dataset;
-use vfl_demo::{ImportedModel, ImportedParameters};
+use vfl_demo::{ImportedModel, ImportedParameters, ScoredModel};
 use vfl_present::progress::say;
 use vfl_server::cli::{CliError, key_value};
 use vfl_state::files::write_atomic;
@@ -172,6 +172,15 @@ pub(super) fn whole_model(file: &Path, dataset: &Dataset) -> Result<ImportedMode
         Ok(parameters) => Ok(ImportedModel { file: file.to_owned(), parameters }),
         Err(e) => Err(CliError::Input(format!("--parameters {}: {e}", file.display()))),
     }
+}
+
+/// Reads the scores of a model that is not here, of all records of a data set.
+///
+/// # Errors
+/// [`CliError::Input`] with the line and the column of the file.
+pub(super) fn scored_model(file: &Path, dataset: &Dataset) -> Result<ScoredModel, CliError> {
+    let failed = |e| CliError::Input(format!("--scores {}: {e:#}", file.display()));
+    ScoredModel::read(file, dataset).map_err(failed)
 }
 
 /// The refusal of a network whose output is a number.

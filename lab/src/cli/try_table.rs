@@ -32,6 +32,7 @@ Examples:
   cloison try credit.parquet --id customer --label default --passive income,debt_ratio --leave-out phone
   cloison try active.csv passive-1.csv --label default                one table of each party, joined by id
   cloison try credit.csv --label default --passive income --max-added-risk 0.1 --hidden 16
+  cloison try credit.csv --label default --passive income --scores scores.csv     scores of any model: id, no, yes
 
 Guesses and shows the schema (kinds, ranges, steps, dates, missing values), starts all parties over loopback sockets, trains on \
 secret shares (networks in plain, which is faster), attacks the test records behind each policy, and writes the report. Then it searches for the defense that adds at most \
@@ -51,6 +52,11 @@ pub struct TryArgs {
     /// split-parameters`, a linear model or a perceptron of features in their own units.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hidden", "residual", "embedding", "epochs", "link"])]
     parameters: Option<PathBuf>,
+    /// Audit the scores of a model that is not here, in place of training one: a CSV file with the
+    /// record ids in its first column and a column of probabilities for each class, or of the
+    /// number. No deployment is written.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["parameters", "hidden", "residual", "embedding", "epochs", "link", "deployment", "hosts"])]
+    scores: Option<PathBuf>,
     /// Test records to attack, at least 100.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS)]
     records: usize,
@@ -104,7 +110,7 @@ fn is_host(host: &str) -> bool {
 impl TryArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let input = |e: anyhow::Error| CliError::Input(format!("{e:#}"));
-        let numbers = self.parameters.is_none();
+        let numbers = self.parameters.is_none() && self.scores.is_none();
         let tables = TableSpec { numbers, ..self.columns.spec(&self.files, self.seed) };
         let parties = tables.parties().map_err(input)?;
         let folder = self.deployment.clone();
@@ -134,6 +140,10 @@ impl TryArgs {
             true => self.first_policy(&plan.policies),
             false => self.recommended(&plan.policies).await?,
         };
+        if self.scores.is_some() {
+            say("no deployment is written: the model that gave the scores is not here");
+            return delivered;
+        }
         let training = plan.training.values();
         DeploymentFolder {
             tables: &tables,
@@ -185,6 +195,7 @@ impl TryArgs {
         let mut demo = DemoArgs::of(data, self.records, self.known_records, self.epochs);
         demo.model = self.model.clone();
         demo.parameters = self.parameters.clone();
+        demo.scores = self.scores.clone();
         demo.policies = self.policies.clone();
         demo.thresholds = self.thresholds;
         demo.no_sweep = true;

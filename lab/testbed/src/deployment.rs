@@ -104,7 +104,9 @@ impl Deployment {
         let monitors = |name: &PartyName| monitoring.get(name).cloned().unwrap_or_default();
         let (for_coordinator, for_active) = (monitors(&coordinator_name), monitors(&active_name));
         let release = spec.release.clone();
+        let first = spec.tables.passive.iter().map(|(name, _)| name).min().cloned();
         let shown = PassiveSettings {
+            outputs: first.zip(spec.outputs),
             release,
             serving: spec.serving.clone(),
             training,

@@ -40,6 +40,7 @@ async fn exchange(
         audit: Default::default(),
         collusion: Default::default(),
         alignment,
+        outputs: None,
     };
     // A connection of another test may have the port for a moment.
     let mut tries = 0;

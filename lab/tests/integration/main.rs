@@ -20,6 +20,7 @@ mod monitoring;
 mod networks;
 mod number_training;
 mod numbers;
+mod one_vs_rest;
 mod passive_processes;
 mod predictions;
 mod privacy;

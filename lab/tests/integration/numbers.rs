@@ -101,6 +101,7 @@ impl Here {
             active_privacy: None,
             alignment: None,
             serving: ServingPolicy { mode, ..Default::default() },
+            outputs: None,
             monitoring: Default::default(),
         });
         Self { deployment: deployment.await.unwrap(), dir, x, ids }
@@ -182,7 +183,7 @@ fn closed_form(here: &Here, link: Link, scale: f64, passive: [f64; PASSIVE]) -> 
             Link::Identity => eta,
             Link::Log => eta.exp(),
             Link::Logit => eta.exp() / (1.0 + eta.exp()),
-            Link::Softmax => unreachable!(),
+            Link::Softmax | Link::OneVsRest => unreachable!(),
         }
     };
     here.x.column_iter().map(|x| of_record(x.as_slice())).collect()

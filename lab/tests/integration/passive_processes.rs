@@ -135,6 +135,7 @@ impl Site {
             audit: AuditPolicy { allowed: true, ..Default::default() },
             collusion: Default::default(),
             alignment: Default::default(),
+            outputs: None,
         }
     }
 

@@ -94,6 +94,7 @@ pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentS
         active_privacy: None,
         alignment: Some(AlignmentRuns { max_runs: 100_000, least_common: 0 }),
         serving: Default::default(),
+        outputs: None,
         monitoring: Default::default(),
     }
 }

@@ -246,6 +246,7 @@ async fn a_state_directory_serves_one_party_at_a_time() {
         audit: AuditPolicy::default(),
         collusion: Default::default(),
         alignment: Default::default(),
+        outputs: None,
     };
     let run = async |until: bool| {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -539,6 +540,7 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
             audit: AuditPolicy::default(),
             collusion: Default::default(),
             alignment: Default::default(),
+            outputs: None,
         };
         here.deployment.stop().await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

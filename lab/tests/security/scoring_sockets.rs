@@ -54,6 +54,7 @@ async fn with_policy(
         audit,
         collusion: Default::default(),
         alignment: Default::default(),
+        outputs: None,
     };
     // A connection of another test may have the port for a moment.
     let mut tries = 0;

@@ -17,6 +17,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from . import _classifiers
+from ._classifiers import kind as _kind
 from ._network import Layers, perceptron, safetensors
 from .errors import FrameError
 
@@ -98,7 +100,9 @@ class _Affine:
 
 @dataclass
 class Folded:
-    """A model of softmax(W f + b), of a number g⁻¹(w f + b), or a perceptron with the first layer W f + b.
+    """A model of softmax(W f + b), of one class against the rest each, of a number g⁻¹(w f + b), or a perceptron.
+
+    The first layer of a perceptron is W f + b.
 
     The features f are those of `columns` in their own units.
     """
@@ -109,6 +113,11 @@ class Folded:
     weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     bias: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0))
     layers: Layers | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """True for a model of a number."""
+        return self.link not in {"softmax", "one_vs_rest"}
 
     def features(self) -> list[str]:
         """The names of all features."""
@@ -122,8 +131,11 @@ class Folded:
     def scores(self, records: Sequence[int] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The scores of records of the frame, by their positions."""
         logits = self.outputs(self.raw(records))
-        if self.link != "softmax":
+        if self.is_number:
             return np.asarray(np.exp(logits) if self.link == "log" else logits)
+        if self.link == "one_vs_rest":
+            # The logarithm of the sigmoid, which does not underflow.
+            logits = -np.logaddexp(0.0, -logits)
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
@@ -207,15 +219,14 @@ def _fill(column: Column) -> None:
 
 
 def _steps(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """The steps before the model, and the model. Those of a pipeline in a calibration are before it too."""
     if _kind(estimator) == "Pipeline":
         *before, (_, last) = estimator.steps
         nested, classifier = _steps(last)
         return [*before, *nested], classifier
+    if _kind(estimator) == "CalibratedClassifierCV":
+        return _steps(_classifiers.calibrated(estimator))[0], estimator
     return [], estimator
-
-
-def _kind(step: Any) -> str:
-    return type(step).__name__
 
 
 def _head(
@@ -228,7 +239,8 @@ def _head(
     if kind == "MLPClassifier":
         weights, bias, classes, layers = perceptron(model)
         return weights, bias, classes, "softmax", layers
-    return *_classifier(kind, model), "softmax", None
+    found = _classifiers.linear(model)
+    return found.weights, found.bias, found.classes, found.link, None
 
 
 def _link(kind: str, model: Any) -> str | None:
@@ -248,27 +260,6 @@ def _number(kind: str, model: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
     if not np.isfinite(weights).all():
         raise FrameError(f"{kind} has weights that are not finite")
     return weights, bias
-
-
-def _classifier(kind: str, classifier: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[Any]]:
-    if kind not in {"LogisticRegression", "LogisticRegressionCV"}:
-        numbers = ", ".join(sorted(_IDENTITY | _LOG | {"TweedieRegressor"}))
-        raise FrameError(
-            f"{kind} is not taken: LogisticRegression and MLPClassifier are, alone or behind a Pipeline, and of numbers {numbers}. "
-            "Train another kind between the parties, or audit a running deployment"
-        )
-    if getattr(classifier, "multi_class", "auto") == "ovr":
-        raise FrameError(f"{kind} with multi_class='ovr' is no softmax: take 'multinomial'")
-    weights = np.asarray(classifier.coef_, dtype="float64")
-    if not np.isfinite(weights).all():
-        raise FrameError(f"{kind} has weights that are not finite")
-    bias = np.asarray(classifier.intercept_, dtype="float64").reshape(-1)
-    bias = np.broadcast_to(bias, (weights.shape[0],))
-    if weights.shape[0] == 1:
-        # One row is the difference of two classes.
-        weights = np.vstack([np.zeros_like(weights[0]), weights[0]])
-        bias = np.array([0.0, bias[0]])
-    return weights, bias, list(classifier.classes_)
 
 
 def _apply(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:

@@ -89,7 +89,7 @@ def audit_model(
     table, index = _frame(frame, id)
     held = table.drop(columns=[index, label])
     model = _folded.fold(estimator, held, label)
-    number = model.link != "softmax"
+    number = model.is_number
     taken = list(getattr(estimator, "feature_names_in_", held.columns))
     method = estimator.predict if number else estimator.predict_proba
     expected = np.asarray(method(frame[taken])).reshape(len(frame), -1)

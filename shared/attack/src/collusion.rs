@@ -47,7 +47,8 @@ impl Attack for Collusion {
                 what: "passive parties that collude with the adversary",
             });
         };
-        let (model, w_pas) = (view.model(), view.weights()?);
+        let model = view.model();
+        let w_pas = model.output_weights()?;
         let (k, n) = (model.classes(), view.records());
         super::sizes::same("features of colluders", "features", w_pas.ncols(), features.len())?;
         super::sizes::same("shares of colluders", "classes", k, shares.nrows())?;

@@ -1,7 +1,7 @@
 //! The model as a differentiable function of the passive features, for descents on the scores.
 
 use nalgebra::DMatrix;
-use vfl_core::model::{LANES, Lanes};
+use vfl_core::model::{LANES, Lanes, ln_sigmoid};
 
 /// The logits of n records as functions of their d passive features.
 pub trait Differentiable: Send + Sync {
@@ -20,7 +20,7 @@ pub trait LogitBlock {
     fn pull_back(&mut self, slopes: &[Lanes], gradient: &mut [Lanes]);
 }
 
-/// The logits of a linear model: W_pas x and a known part.
+/// The logits of linear outputs: W_pas x and a known part, or ln σ of them.
 pub(super) struct LinearLogits<'a> {
     /// The weights W_pas, k × d.
     weights: &'a DMatrix<f64>,
@@ -28,24 +28,37 @@ pub(super) struct LinearLogits<'a> {
     transposed: DMatrix<f64>,
     /// The known part, k × n.
     known: DMatrix<f64>,
+    one_vs_rest: bool,
 }
 
 impl<'a> LinearLogits<'a> {
+    /// Creates the logits ln σ(z) of the z that [`LinearLogits::new`] has.
+    pub(super) fn one_vs_rest(weights: &'a DMatrix<f64>, known: DMatrix<f64>) -> Self {
+        Self { one_vs_rest: true, ..Self::new(weights, known) }
+    }
+
     /// Creates the logits from `weights` (k × d) and `known` (k × n).
     pub(super) fn new(weights: &'a DMatrix<f64>, known: DMatrix<f64>) -> Self {
-        Self { weights, transposed: weights.transpose(), known }
+        Self { weights, transposed: weights.transpose(), known, one_vs_rest: false }
     }
 }
 
 struct LinearBlock<'a> {
     of: &'a LinearLogits<'a>,
     known: Vec<Lanes>,
+    /// The slopes 1 − σ(z) of ln σ(z) at the last x; empty for logits that are linear.
+    slopes: Vec<Lanes>,
+    /// Memory for the slopes in z.
+    chained: Vec<Lanes>,
 }
 
 impl Differentiable for LinearLogits<'_> {
     fn block(&self, records: [usize; LANES]) -> Box<dyn LogitBlock + '_> {
         let of_class = |class| Lanes(std::array::from_fn(|l| self.known[(class, records[l])]));
-        Box::new(LinearBlock { of: self, known: (0..self.known.nrows()).map(of_class).collect() })
+        let known: Vec<Lanes> = (0..self.known.nrows()).map(of_class).collect();
+        let slopes = if self.one_vs_rest { known.clone() } else { Vec::new() };
+        let chained = slopes.clone();
+        Box::new(LinearBlock { of: self, known, slopes, chained })
     }
 }
 
@@ -61,9 +74,19 @@ impl LogitBlock for LinearBlock<'_> {
             }
             *logit = sum;
         }
+        for (logit, slope) in logits.iter_mut().zip(&mut self.slopes) {
+            for l in 0..LANES {
+                logit.0[l] = ln_sigmoid(logit.0[l]);
+                slope.0[l] = -logit.0[l].exp_m1();
+            }
+        }
     }
 
     fn pull_back(&mut self, slopes: &[Lanes], gradient: &mut [Lanes]) {
+        for (chained, (a, b)) in self.chained.iter_mut().zip(slopes.iter().zip(&self.slopes)) {
+            *chained = Lanes(std::array::from_fn(|l| a.0[l] * b.0[l]));
+        }
+        let slopes = if self.slopes.is_empty() { slopes } else { &self.chained };
         let columns = self.of.weights.as_slice().chunks_exact(self.of.weights.nrows());
         for (gradient, column) in gradient.iter_mut().zip(columns) {
             let mut sum = Lanes::all(0.0);

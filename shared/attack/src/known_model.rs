@@ -161,13 +161,31 @@ impl KnownModel {
     ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box, [`AttackError::NotLinear`] for sub-models
-    /// without such weights.
+    /// without such weights, and for scores of which differences of logarithms are not those of the
+    /// outputs.
     pub fn passive_weights(&self) -> Result<&DMatrix<f64>, AttackError> {
+        match self.output_weights() {
+            Ok(_) if self.link == Link::OneVsRest => Err(AttackError::NotLinear),
+            weights => weights,
+        }
+    }
+
+    /// Returns W_pas, k × d, of outputs that are linear, whatever the link.
+    ///
+    /// # Errors
+    /// [`AttackError::NeedsParameters`] in the black box, [`AttackError::NotLinear`] for networks.
+    pub(super) fn output_weights(&self) -> Result<&DMatrix<f64>, AttackError> {
         match (&self.w_pas, &self.network) {
             (Some(w_pas), _) => Ok(w_pas),
             (None, Some(_)) => Err(AttackError::NotLinear),
             (None, None) => Err(AttackError::NeedsParameters),
         }
+    }
+
+    /// Returns true if the passive parameters are known and the scores are no softmax of linear
+    /// outputs.
+    pub(super) fn needs_tangents(&self) -> bool {
+        self.network.is_some() || (self.w_pas.is_some() && self.link == Link::OneVsRest)
     }
 
     /// Returns the number of classes, k.

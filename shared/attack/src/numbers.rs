@@ -123,12 +123,12 @@ impl NumberEvidence {
         }
         let deviation = self.variance.sqrt();
         let slope = match link {
-            Link::Softmax | Link::Identity => 1.0,
+            Link::Softmax | Link::OneVsRest | Link::Identity => 1.0,
             Link::Log => 1.0 / number,
             Link::Logit => 1.0 / (number * (1.0 - number)),
         };
         let range = match link {
-            Link::Softmax | Link::Identity => f64::INFINITY,
+            Link::Softmax | Link::OneVsRest | Link::Identity => f64::INFINITY,
             Link::Log => number,
             Link::Logit => number.min(1.0 - number),
         };

@@ -47,7 +47,7 @@ impl<A: Attack> Attack for RangeScaling<A> {
         let width = |i: usize| ranges[i].1 - ranges[i].0;
         let model = view.model();
         let (w_act, bias) = (model.active_weights().clone(), model.bias().clone());
-        let mapped = match model.passive_weights() {
+        let mapped = match model.output_weights() {
             Ok(w_pas) => {
                 let lower = DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
                 let scaled = DMatrix::from_fn(w_pas.nrows(), open.len(), |m, i| {
@@ -70,7 +70,7 @@ impl<A: Attack> Attack for RangeScaling<A> {
         side.auxiliary = auxiliary.as_ref();
         let found =
             self.inner.reconstruct(&view.under(&mapped)?.with_side_information(side), rng)?;
-        if model.passive_weights().is_err() && found.status != Status::Baseline {
+        if model.output_weights().is_err() && found.status != Status::Baseline {
             return Err(AttackError::NeedsParameters);
         }
         let mut estimates = DMatrix::from_fn(ranges.len(), view.records(), |i, _| ranges[i].0);
@@ -81,12 +81,12 @@ impl<A: Attack> Attack for RangeScaling<A> {
                 *x = if *u == 1.0 { upper } else { lower + (upper - lower) * u };
             }
         }
-        let evidence = match model.passive_weights() {
-            Ok(w_pas) => {
+        let evidence = match (model.passive_weights(), &found.evidence) {
+            (_, Evidence::Nothing) | (Err(_), _) => Evidence::Nothing,
+            (Ok(w_pas), _) => {
                 let lower = DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
                 found.evidence.in_ranges(w_pas, view.linear()?.shared_matrix(), &lower)
             }
-            Err(_) => Evidence::Nothing,
         };
         Ok(Reconstruction { estimates, evidence, ..found })
     }

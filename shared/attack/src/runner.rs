@@ -25,7 +25,7 @@ fn supplied(needs: &Needs, view: &AdversaryView<'_>) -> Result<(), AttackError> 
     let has = view.side_information();
     match needs.parameters {
         Parameters::Hidden => {}
-        Parameters::Differentiable if view.model().network().is_some() => {}
+        Parameters::Differentiable if view.model().needs_tangents() => {}
         Parameters::Linear | Parameters::Differentiable => drop(view.model().passive_weights()?),
     }
     let missing = [

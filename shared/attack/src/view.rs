@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
-use vfl_core::model::TrainingConfig;
+use vfl_core::model::{Link, TrainingConfig};
 use vfl_core::types::{FeatureBlock, ReleasedScores};
 
 use super::affine::affine;
@@ -334,7 +334,11 @@ impl<'a> AdversaryView<'a> {
     /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::NotDifferentiable`].
     pub fn differentiable(&self) -> Result<Box<dyn Differentiable + 'a>, AttackError> {
         let Some(network) = self.model.network() else {
-            return Ok(Box::new(LinearLogits::new(self.weights()?, self.known_logits())));
+            let (weights, known) = (self.model.output_weights()?, self.known_logits());
+            return Ok(match self.model.link() {
+                Link::OneVsRest => Box::new(LinearLogits::one_vs_rest(weights, known)),
+                _ => Box::new(LinearLogits::new(weights, known)),
+            });
         };
         let known = match network.own_width() {
             0 => self.known_logits(),

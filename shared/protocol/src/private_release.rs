@@ -215,8 +215,8 @@ impl TryFrom<pb::PrivateReleaseSession> for SessionTerms {
         let link = match link.as_str() {
             "" => Link::Softmax,
             name => Link::named(name)
-                .filter(|link| link.is_numeric())
-                .ok_or_else(|| range("link", "identity, log or logit, or nothing"))?,
+                .filter(|link| *link != Link::Softmax)
+                .ok_or_else(|| range("link", "one_vs_rest, identity, log or logit, or nothing"))?,
         };
         let valid = if link.is_numeric() { 1..=1 } else { 2..=MOST_CLASSES };
         if !valid.contains(&classes) {
@@ -269,7 +269,10 @@ impl From<SessionTerms> for pb::PrivateReleaseSession {
             link,
             unit,
         } = terms;
-        let link = if link.is_numeric() { link.as_str().to_owned() } else { String::new() };
+        let link = match link {
+            Link::Softmax => String::new(),
+            other => other.as_str().to_owned(),
+        };
         Self {
             session: session.to_vec().into(),
             model_version: version.as_str().to_owned(),

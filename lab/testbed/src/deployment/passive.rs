@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use vfl_core::types::PartyName;
 use vfl_features::features::Features;
 use vfl_passive_party::collusion::Collusion;
 use vfl_passive_party::config as passive;
+use vfl_passive_party::record_outputs::RecordOutputs;
 use vfl_server::monitoring::Monitoring;
 use vfl_server::service::{Credentials, Limits};
 
@@ -25,6 +27,8 @@ pub(super) struct PassiveSettings {
     pub(super) moments: bool,
     pub(super) alignment: Option<AlignmentRuns>,
     pub(super) monitoring: BTreeMap<PartyName, Monitoring>,
+    /// The party with outputs of another program, and these.
+    pub(super) outputs: Option<(PartyName, Arc<RecordOutputs>)>,
 }
 
 /// Starts a passive party on its own features, at an address.
@@ -59,6 +63,7 @@ pub(super) async fn start_passive(
             true => Collusion::new(vec![active_name()], None),
             false => Collusion::default(),
         },
+        outputs: shown.outputs.filter(|(of, _)| of == name).map(|(_, outputs)| outputs),
         alignment: shown.alignment.map_or_else(passive::AlignmentTable::default, |runs| {
             passive::AlignmentTable {
                 allowed: true,

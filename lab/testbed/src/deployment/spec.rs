@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use vfl_coordinator::config as coordinator;
 use vfl_core::data::table::FeatureTable;
@@ -11,6 +12,7 @@ use vfl_core::types::PartyName;
 use vfl_datasets::{PartyTables, passive_names};
 use vfl_defense::DefenseConfig;
 use vfl_passive_party::config as passive;
+use vfl_passive_party::record_outputs::RecordOutputs;
 use vfl_server::monitoring::Monitoring;
 use vfl_transform::TransformConfig;
 
@@ -40,6 +42,8 @@ pub struct DeploymentSpec {
     pub active_privacy: Option<PrivacyConfig>,
     /// The alignments that every passive party allows the active party; `None`: none.
     pub alignment: Option<AlignmentRuns>,
+    /// Outputs that another program computed, which the first passive party adds to its own.
+    pub outputs: Option<Arc<RecordOutputs>>,
     /// The monitoring of each party, by its name. Parties without an entry report to nobody.
     pub monitoring: BTreeMap<PartyName, Monitoring>,
 }

@@ -59,7 +59,8 @@ pub(super) struct DecodedRecord {
 }
 
 impl DecodedRecord {
-    const NOTHING: Self =
+    /// A record that was not decoded.
+    pub(super) const NOTHING: Self =
         Self { t: None, certain: false, probability: 0.0, mean: None, misfit: f64::INFINITY };
 }
 

@@ -43,7 +43,7 @@ pub(super) struct InterpretedRelease<'a> {
 impl InterpretedRelease<'_> {
     /// Returns the logarithms of the scores and half their widths, k × n. A single missing score is
     /// computed as 1 less the sum of the others.
-    fn logarithms(&self, floor: impl Fn(f64) -> f64) -> (DMatrix<f64>, DMatrix<f64>) {
+    pub(super) fn logarithms(&self, floor: impl Fn(f64) -> f64) -> (DMatrix<f64>, DMatrix<f64>) {
         let forms = Precision::of(self.scores, self.decimals);
         let mut logs = self.scores.map(|c| floor(c).ln());
         let mut widths = self.scores.map(|c| half_width(&forms, c));
@@ -156,6 +156,12 @@ impl InterpretedRelease<'_> {
 }
 
 impl ScoreEquations {
+    /// Creates equations A t = b from differences of neighbouring numbers; `widths` are half the
+    /// widths of these numbers, one row more than A has.
+    pub(super) fn of(a: DMatrix<f64>, b: DMatrix<f64>, widths: DMatrix<f64>) -> Self {
+        Self { a, b, widths }
+    }
+
     /// Builds the equations on a grid; `wider` is the factor by which they are wider than their
     /// rounding.
     pub(super) fn new(

@@ -8,6 +8,7 @@ mod axes;
 mod decoder;
 mod equations;
 mod grids;
+mod one_vs_rest;
 mod precision;
 
 use nalgebra::DMatrix;
@@ -23,9 +24,9 @@ use super::adaptive::{Interval, KnownPolicy, strongest_on_one_release};
 use super::entry::{Entry, Group};
 use super::sizes::same;
 use super::{
-    AdversaryView, Attack, AttackError, FeatureKnowledge, HalfStar, Moments, Need, Needs, Point,
-    Posterior, Prior, Reconstruction, RecordOutcome, Settings, StatedKnowledge, Status,
-    Termination,
+    AdversaryView, Attack, AttackError, FeatureKnowledge, GradientInversion, HalfStar, Moments,
+    Need, Needs, Parameters, Point, Posterior, Prior, Reconstruction, RecordOutcome, Settings,
+    StatedKnowledge, Status, Termination,
 };
 
 /// The most coordinates of a grid. With more, the reduction takes minutes.
@@ -44,6 +45,8 @@ pub struct Lattice {
     pub policy: KnownPolicy,
     /// The attack on the records that are not decoded.
     pub other: Box<dyn Attack>,
+    /// The same if the scores are no softmax of linear outputs.
+    pub descent: Box<dyn Attack>,
     /// The same for an adversary that knows moments of the features.
     pub informed: Box<dyn Attack>,
     /// True if it does not run without moments.
@@ -73,7 +76,14 @@ impl Lattice {
         };
         let posterior =
             Posterior { evidence: evidence(), point: Point::Mean, moments: Moments::Joint };
-        Self { other: evidence(), informed: Box::new(posterior), knowledge, policy, needs_moments }
+        Self {
+            other: evidence(),
+            descent: Box::new(GradientInversion::default()),
+            informed: Box::new(posterior),
+            knowledge,
+            policy,
+            needs_moments,
+        }
     }
 
     /// Returns the released scores and how they are read, if the policy leaves equations; otherwise
@@ -162,14 +172,19 @@ impl Lattice {
     }
 
     fn otherwise(&self, view: &AdversaryView<'_>) -> &dyn Attack {
-        if view.side_information().prior.is_some() { &*self.informed } else { &*self.other }
+        match view.side_information().prior {
+            Some(_) => &*self.informed,
+            None if view.model().needs_tangents() => &*self.descent,
+            None => &*self.other,
+        }
     }
 }
 
 impl Attack for Lattice {
     fn needs(&self) -> Needs {
         let prior = if self.needs_moments { Need::Yes } else { Need::IfThere };
-        Needs { prior, ..Needs::EQUATIONS }
+        // One-vs-rest models have no equations of this form, and are decoded all the same.
+        Needs { prior, parameters: Parameters::Differentiable, ..Needs::EQUATIONS }
     }
 
     /// Decodes the records, and runs another attack on the rest.
@@ -182,13 +197,14 @@ impl Attack for Lattice {
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
-        view.weights()?;
+        let tangents = view.model().needs_tangents();
+        view.model().output_weights()?;
         let knowledge = self.known(view)?;
         let reading = match self.reading(view) {
             Ok(reading) => reading,
             Err(why) => return self.instead(view, rng, why),
         };
-        let wider = Self::wider(view, reading)?;
+        let wider = if tangents { 1.0 } else { Self::wider(view, reading)? };
         let mut remarks = Vec::new();
         let decoded = grids::each(
             &knowledge,
@@ -200,6 +216,18 @@ impl Attack for Lattice {
                     ));
                 }
                 let failed = |e: AttackError| e.to_string();
+                if tangents {
+                    let moments = Self::moments(view.side_information().prior, view, axes);
+                    let moments = moments.map_err(failed)?;
+                    return one_vs_rest::decode(
+                        view,
+                        reading,
+                        axes,
+                        moments.as_ref(),
+                        tries,
+                        records,
+                    );
+                }
                 let equations = ScoreEquations::new(view, reading, axes, wider).map_err(failed)?;
                 let moments =
                     Self::moments(view.side_information().prior, view, axes).map_err(failed)?;
@@ -263,7 +291,13 @@ impl Lattice {
             },
         };
         let outcomes = decoded.iter().enumerate().map(outcome).collect();
-        let solved = Reconstruction::solving(view, estimates, |rank| Status::GridPoint { rank })?;
+        let solved = match view.model().needs_tangents() {
+            true => {
+                let rank = view.target_features().min(view.model().classes() - 1);
+                Reconstruction::new(estimates, Status::GridPoint { rank })
+            }
+            false => Reconstruction::solving(view, estimates, |rank| Status::GridPoint { rank })?,
+        };
         Ok(Reconstruction { outcomes, certain, remarks, ..solved })
     }
 }

@@ -81,7 +81,7 @@ impl Attack for Posterior {
     ) -> Result<Reconstruction, AttackError> {
         let prior = self.moments.of(view)?;
         let (means, covariance) = prior.given(view.active().matrix())?;
-        if view.model().network().is_some() {
+        if view.model().needs_tangents() {
             return self.through_network(view, &means, &covariance);
         }
         let found = self.evidence.reconstruct(view, rng)?;
@@ -109,7 +109,7 @@ impl Attack for Posterior {
 }
 
 impl Posterior {
-    /// Reconstructs on a network. The scores are taken for exact, whatever the policy.
+    /// Reconstructs from tangents. The scores are taken for exact, whatever the policy.
     fn through_network(
         &self,
         view: &AdversaryView<'_>,

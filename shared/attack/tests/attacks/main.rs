@@ -16,6 +16,7 @@ mod knowledge;
 mod lattice;
 mod networks;
 mod numbers;
+mod one_vs_rest;
 mod properties;
 mod purified;
 mod real_data;

@@ -4,14 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The link of a model. Scores of k classes are softmax(z); a number is g⁻¹(η) of one linear
-/// predictor η = w_act y + Σ w_pas x + b (McCullagh and Nelder, Generalized Linear Models, 2.2).
+use crate::types::{Logits, ShapeError};
+
+/// The link of a model. Scores of k classes are softmax(z), or the σ(z) of models one against the
+/// rest divided by their sum; a number is g⁻¹(η) of one linear predictor η = w_act y + Σ w_pas x + b
+/// (McCullagh and Nelder, Generalized Linear Models, 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
     /// Confidence scores of k ≥ 2 classes, c = softmax(z).
     #[default]
     Softmax,
+    /// Confidence scores of k ≥ 2 classes, c_i = σ(z_i) / Σ_j σ(z_j), as of one-vs-rest classifiers.
+    OneVsRest,
     /// A number: η itself, as in linear and ridge regression.
     Identity,
     /// A number above 0: e^η, as in Poisson, Gamma and Tweedie regression.
@@ -21,6 +26,8 @@ pub enum Link {
 }
 
 impl Link {
+    /// The links of scores of classes.
+    pub const OF_CLASSES: [Self; 2] = [Self::Softmax, Self::OneVsRest];
     /// The links of numbers.
     pub const NUMERIC: [Self; 3] = [Self::Identity, Self::Log, Self::Logit];
 
@@ -29,6 +36,7 @@ impl Link {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Softmax => "softmax",
+            Self::OneVsRest => "one_vs_rest",
             Self::Identity => "identity",
             Self::Log => "log",
             Self::Logit => "logit",
@@ -38,21 +46,34 @@ impl Link {
     /// Returns the link of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Softmax].into_iter().chain(Self::NUMERIC).find(|link| link.as_str() == name)
+        Self::OF_CLASSES.into_iter().chain(Self::NUMERIC).find(|link| link.as_str() == name)
     }
 
     /// Returns true if the output of a record is one number, false for scores of classes.
     #[must_use]
     pub fn is_numeric(self) -> bool {
-        self != Self::Softmax
+        !Self::OF_CLASSES.contains(&self)
+    }
+
+    /// Returns the logits (k × n) of which the scores are the softmax, from a model's outputs: z
+    /// under [`Link::Softmax`], ln σ(z) under [`Link::OneVsRest`]. Outputs of numbers stay as they
+    /// are.
+    ///
+    /// # Errors
+    /// [`ShapeError`] for outputs that are not finite.
+    pub fn score_logits(self, outputs: Logits) -> Result<Logits, ShapeError> {
+        match self {
+            Self::OneVsRest => Logits::new(outputs.into_matrix().map(ln_sigmoid)),
+            _ => Ok(outputs),
+        }
     }
 
     /// Returns the number of a linear predictor, g⁻¹(η). Under [`Link::Log`] it is infinite above
-    /// 709.7. [`Link::Softmax`] has no number of one predictor and gives η.
+    /// 709.7. The links of classes have no number of one predictor and give η.
     #[must_use]
     pub fn number(self, eta: f64) -> f64 {
         match self {
-            Self::Softmax | Self::Identity => eta,
+            Self::Softmax | Self::OneVsRest | Self::Identity => eta,
             Self::Log => eta.exp(),
             Self::Logit => 1.0 / (1.0 + (-eta).exp()),
         }
@@ -63,7 +84,7 @@ impl Link {
     #[must_use]
     pub fn predictor(self, number: f64) -> f64 {
         match self {
-            Self::Softmax | Self::Identity => number,
+            Self::Softmax | Self::OneVsRest | Self::Identity => number,
             Self::Log => number.max(0.0).ln(),
             Self::Logit => {
                 let p = number.clamp(0.0, 1.0);
@@ -74,6 +95,12 @@ impl Link {
     }
 }
 
+/// Returns ln σ(z) = −ln(1 + e^−z), to the last digits at both ends.
+#[must_use]
+pub fn ln_sigmoid(z: f64) -> f64 {
+    if z < 0.0 { z - z.exp().ln_1p() } else { -(-z).exp().ln_1p() }
+}
+
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -82,7 +109,10 @@ impl fmt::Display for Link {
 
 #[cfg(test)]
 mod tests {
+    use nalgebra::DMatrix;
     use proptest::prelude::*;
+
+    use crate::types::ConfidenceScores;
 
     use super::*;
 
@@ -97,11 +127,26 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for link in [Link::Softmax].into_iter().chain(Link::NUMERIC) {
+        for link in Link::OF_CLASSES.into_iter().chain(Link::NUMERIC) {
             assert_eq!(Link::named(link.as_str()), Some(link));
             assert_eq!(serde_json::to_string(&link).unwrap(), format!("\"{link}\""));
         }
         assert_eq!(Link::named("probit"), None);
+    }
+
+    /// The scores are the sigmoids divided by their sum, also where a sigmoid is 0 to a double.
+    #[test]
+    fn one_vs_rest_divides_sigmoids_by_their_sum() {
+        let z = DMatrix::from_row_slice(3, 2, &[-1.5, -800.0, 0.25, -801.0, 3.0, -900.0]);
+        let logits = Link::OneVsRest.score_logits(Logits::new(z.clone()).unwrap()).unwrap();
+        let found = ConfidenceScores::softmax(logits).into_matrix();
+        let sigmoids = z.column(0).map(|z| 1.0 / (1.0 + (-z).exp()));
+        let want = &sigmoids / sigmoids.sum();
+        assert!((found.column(0) - want).amax() < 1e-15);
+        // Far out σ(z) is e^z.
+        assert!((found[(0, 1)] - 1.0 / (1.0 + (-1f64).exp())).abs() < 1e-15);
+        assert_eq!(ln_sigmoid(800.0), 0.0);
+        assert!((ln_sigmoid(40.0) + (-40f64).exp()).abs() < 1e-30);
     }
 
     proptest! {

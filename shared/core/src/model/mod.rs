@@ -38,7 +38,7 @@ pub use dense_layer::{Activation, DenseLayer};
 pub use json_network::JsonNetwork;
 pub use learner::{HeadLearner, LearnerError, PartyLearner};
 pub use linear::{LinearParameters, NotLinear};
-pub use link::Link;
+pub use link::{Link, ln_sigmoid};
 pub use mlp_settings::HiddenLayers;
 pub use network_division::NetworkDivision;
 pub use network_file::{NetworkFile, NetworkFileError};
@@ -50,8 +50,8 @@ pub use schedule::{
 };
 pub use spec::{
     Combiner, EMBEDDING_WIDTH, GENERALIZED_LINEAR, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES,
-    MAX_WIDTH, ModelConfig, ModelSpec, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec,
-    TOP_KIND,
+    MAX_WIDTH, ModelConfig, ModelSpec, ONE_VS_REST, SOFTMAX_REGRESSION, Settings, SpecError,
+    SubModelSpec, TOP_KIND,
 };
 pub use sum::Sum;
 

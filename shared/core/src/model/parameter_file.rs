@@ -19,6 +19,7 @@
 //! ([`ParameterFile::rescaled`] converts from weights of features in their own units). Rows and
 //! columns belong to classes and features by name, never by their place.
 //!
+//! `"link": "one_vs_rest"` makes the scores σ(W x + b) divided by their sum over the classes.
 //! `"link": "identity"`, `"log"` or `"logit"` makes it a model of a number, g⁻¹(w x + b): the one
 //! name in `class_names` is that of the label, and `weights` has one row.
 //!
@@ -144,7 +145,7 @@ struct ParameterFileJson<'a> {
 }
 
 fn is_softmax(link: &Link) -> bool {
-    !link.is_numeric()
+    *link == Link::Softmax
 }
 
 /// Returns the problem with a parameter of a model of this link and its fix; `None` if it is valid.
@@ -384,7 +385,7 @@ impl ParameterFile {
             // Relative to the terms of a sum, or to the number itself where it is small.
             let terms: f64 = self.weights.iter().zip(&features).map(|(w, x)| (w * x).abs()).sum();
             let size = match self.link {
-                Link::Softmax | Link::Identity => terms + bias[0].abs(),
+                Link::Softmax | Link::OneVsRest | Link::Identity => terms + bias[0].abs(),
                 Link::Log | Link::Logit => scores[0].abs(),
             };
             return match (ours - scores[0]).abs() <= SAMPLE_TOLERANCE * size {
@@ -394,10 +395,15 @@ impl ParameterFile {
                 ),
             };
         }
-        let ours = ConfidenceScores::softmax(
-            Logits::new(logits).map_err(|_| "its logits are not finite")?,
-        );
+        let logits = Logits::new(logits).and_then(|outputs| self.link.score_logits(outputs));
+        let ours = ConfidenceScores::softmax(logits.map_err(|_| "its logits are not finite")?);
         if (ours.matrix().column(0) - scores).amax() > SAMPLE_TOLERANCE {
+            if self.link == Link::OneVsRest {
+                return Err(
+                    "its scores are not σ(W x + b) divided by their sum: features in other units than the weights, classes in another \
+                     order, or another link",
+                );
+            }
             return Err(
                 "its scores are not softmax(W x + b): features in other units than the weights, classes in another order, or a binary \
                  model written as [-w, w] where the program that trained it has [0, w]",

@@ -5,7 +5,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
-use super::{GENERALIZED_LINEAR, ModelConfig};
+use super::{GENERALIZED_LINEAR, ModelConfig, ONE_VS_REST};
 
 /// The error for a training configuration that was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -144,6 +144,9 @@ impl TryFrom<TrainingValues> for TrainingConfig {
         };
         let is_number = v.model.kind() == GENERALIZED_LINEAR;
         let on_shares = match v.mode {
+            _ if v.model.kind() == ONE_VS_REST => {
+                Err("another kind: models of one class against the rest each are imported")
+            }
             TrainingMode::Plain if is_number => {
                 Err("private for a model of a number, which is trained on secret shares alone")
             }

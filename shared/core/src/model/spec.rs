@@ -15,6 +15,8 @@ pub type Settings = serde_json::Map<String, serde_json::Value>;
 pub const SOFTMAX_REGRESSION: &str = "softmax_regression";
 /// The kind of models of a number, with a [`Link`](super::Link).
 pub const GENERALIZED_LINEAR: &str = "generalized_linear";
+/// The kind of models of one class against the rest each, which are imported.
+pub const ONE_VS_REST: &str = "one_vs_rest";
 /// The kind of every top model.
 pub const TOP_KIND: &str = "mlp";
 /// The default output width of a party under `concat`: that of P (4.1).
@@ -206,12 +208,12 @@ impl SubModelSpec {
         Self { kind: SOFTMAX_REGRESSION.to_owned(), width, settings: Settings::new() }
     }
 
-    /// Creates the linear model of a link: softmax regression of `classes` classes, or that of a
-    /// number.
+    /// Creates the linear model of a link: of `classes` classes, or that of a number.
     #[must_use]
     pub fn linear(link: Link, classes: u32) -> Self {
         if !link.is_numeric() {
-            return Self::softmax_regression(classes);
+            let kind = if link == Link::OneVsRest { ONE_VS_REST } else { SOFTMAX_REGRESSION };
+            return Self { kind: kind.to_owned(), ..Self::softmax_regression(classes) };
         }
         let settings = Settings::from_iter([("link".to_owned(), link.as_str().into())]);
         Self { kind: GENERALIZED_LINEAR.to_owned(), width: 1, settings }

@@ -1,10 +1,10 @@
 //! The head that adds: outputs are logit shares, z = Σ z_p, in the order of the parties. It has no
-//! parameters.
+//! parameters. In models of one class against the rest each, the logits are ln σ(z).
 
 use nalgebra::DMatrix;
 
 use super::contract::{BackwardError, Head, HeadGradients, Parametrised, Tensor};
-use super::{Combiner, ModelSpec, SpecError};
+use super::{Combiner, Link, ModelSpec, SpecError};
 use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
 
 /// A head that adds logit shares.
@@ -12,8 +12,9 @@ use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
 pub struct Sum {
     classes: usize,
     widths: Vec<usize>,
-    /// Number of records of the last forward pass.
-    batch: Option<usize>,
+    link: Link,
+    /// The logits of the last forward pass.
+    batch: Option<DMatrix<f64>>,
 }
 
 impl Sum {
@@ -37,7 +38,8 @@ impl Sum {
                 });
             }
         }
-        Ok(Self { classes: classes as usize, widths: spec.widths(), batch: None })
+        let link = spec.link()?;
+        Ok(Self { classes: classes as usize, widths: spec.widths(), link, batch: None })
     }
 }
 
@@ -75,24 +77,29 @@ impl Head for Sum {
         if first.width() != self.classes {
             return Err(size("classes", self.classes, first.width()));
         }
-        Logits::sum(first, outputs)
+        self.link.score_logits(Logits::sum(first, outputs)?)
     }
 
     fn forward(&mut self, outputs: Vec<LogitShare>) -> Result<Logits, ShapeError> {
         let logits = self.combine(outputs)?;
-        self.batch = Some(logits.records());
+        self.batch = Some(logits.matrix().clone());
         Ok(logits)
     }
 
-    /// Gives each party the gradient of the logits, since ∂z/∂z_p is the identity.
-    fn backward(&mut self, gradient: DMatrix<f64>) -> Result<HeadGradients, BackwardError> {
-        let records = self.batch.take().ok_or(BackwardError::NoBatch)?;
+    /// Gives each party the gradient of the sum, since ∂z/∂z_p is the identity. The slope of ln σ(z)
+    /// is 1 − σ(z).
+    fn backward(&mut self, mut gradient: DMatrix<f64>) -> Result<HeadGradients, BackwardError> {
+        let logits = self.batch.take().ok_or(BackwardError::NoBatch)?;
+        let records = logits.ncols();
         let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };
         if gradient.nrows() != self.classes {
             return Err(size("classes", self.classes, gradient.nrows()).into());
         }
         if gradient.ncols() != records {
             return Err(size("records", records, gradient.ncols()).into());
+        }
+        if self.link == Link::OneVsRest {
+            gradient.zip_apply(&logits, |slope, ln_sigmoid| *slope *= -ln_sigmoid.exp_m1());
         }
         let gradient = OutputGradient::new(gradient);
         Ok(HeadGradients { parties: vec![gradient; self.widths.len()], parameters: Vec::new() })

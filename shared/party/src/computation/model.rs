@@ -91,7 +91,7 @@ impl PrivateModel {
             let family = match link {
                 Link::Identity => Family::Gaussian,
                 Link::Log => Family::Poisson,
-                Link::Softmax | Link::Logit => Family::Multinomial,
+                Link::Softmax | Link::OneVsRest | Link::Logit => Family::Multinomial,
             };
             if link.is_numeric() != (classes == 1) {
                 return Err(Refusal::invalid(format!(

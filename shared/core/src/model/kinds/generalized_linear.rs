@@ -5,7 +5,9 @@ use super::softmax_regression::{LinearSubModel, adopt_linear, largest_linear_out
 use crate::model::contract::{
     Block, ExternalParameters, Kind, Parameters, SubModel, SubModelOrigin,
 };
-use crate::model::{GENERALIZED_LINEAR, Link, Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::model::{
+    GENERALIZED_LINEAR, Link, ONE_VS_REST, Settings, SpecError, SubModelSpec, TrainingConfig,
+};
 
 /// The entry of the kind in the register.
 pub(super) struct GeneralizedLinearKind;
@@ -24,7 +26,8 @@ fn link(settings: &Settings) -> Result<Link, String> {
         .ok_or_else(|| format!("`{LINK}` is needed: identity, log or logit"))
 }
 
-/// Returns the link of a sub-model: that of the settings for this kind, softmax for all others.
+/// Returns the link of a sub-model: that of the settings for this kind, and of classes for all
+/// others.
 ///
 /// # Errors
 /// [`SpecError::Settings`] for settings that this kind does not take.
@@ -32,6 +35,7 @@ pub(super) fn link_of(spec: &SubModelSpec) -> Result<Link, SpecError> {
     match spec.kind() {
         GENERALIZED_LINEAR => link(spec.settings())
             .map_err(|reason| SpecError::Settings { kind: spec.kind().to_owned(), reason }),
+        ONE_VS_REST => Ok(Link::OneVsRest),
         _ => Ok(Link::Softmax),
     }
 }

@@ -12,11 +12,15 @@ mod softmax_regression;
 
 use super::contract::{Kind, Parameters, SubModel, SubModelOrigin};
 use super::spec::{ModelConfigValues, check_top};
-use super::{Combiner, Link, ModelConfig, ModelSpec, Settings, SpecError, SubModelSpec, TOP_KIND};
+use super::{
+    Combiner, Link, ModelConfig, ModelSpec, ONE_VS_REST, SOFTMAX_REGRESSION, Settings, SpecError,
+    SubModelSpec, TOP_KIND,
+};
 
 /// Every kind of sub-model.
 const KINDS: &[&dyn Kind] = &[
-    &softmax_regression::SoftmaxRegressionKind,
+    &softmax_regression::ClassesKind { name: SOFTMAX_REGRESSION },
+    &softmax_regression::ClassesKind { name: ONE_VS_REST },
     &mlp::MlpKind,
     &residual::ResidualKind,
     &generalized_linear::GeneralizedLinearKind,
@@ -89,7 +93,8 @@ fn check_settings(kind: &str, settings: &Settings) -> Result<(), SpecError> {
 }
 
 impl SubModelSpec {
-    /// Returns the link that the sub-model states: softmax for all kinds but models of numbers.
+    /// Returns the link that the sub-model states: softmax for all kinds but models of numbers and
+    /// [`ONE_VS_REST`].
     ///
     /// # Errors
     /// [`SpecError::Settings`] for settings that the kind does not take.

@@ -1,5 +1,6 @@
-//! Softmax regression: outputs W x, and at the active party W x + b. Under the combiner `sum` they
-//! are logit shares.
+//! Linear models of classes: outputs W x, and at the active party W x + b. Under the combiner `sum`
+//! they are logit shares. The scores are softmax(z) in softmax regression, and σ(z) divided by its
+//! sum over the classes in models of one class against the rest each.
 
 use nalgebra::DMatrix;
 
@@ -11,17 +12,18 @@ use crate::model::contract::{
 };
 use crate::model::optimiser::ADAM_REACH;
 use crate::model::{
-    DenseLayer, LinearParameters, Pass, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec,
-    TrainingConfig,
+    DenseLayer, LinearParameters, Pass, Settings, SpecError, SubModelSpec, TrainingConfig,
 };
 use crate::types::{LogitShare, ShapeError};
 
-/// The entry of the kind in the register.
-pub(super) struct SoftmaxRegressionKind;
+/// The entry of a linear kind of classes in the register.
+pub(super) struct ClassesKind {
+    pub(super) name: &'static str,
+}
 
-impl Kind for SoftmaxRegressionKind {
+impl Kind for ClassesKind {
     fn name(&self) -> &'static str {
-        SOFTMAX_REGRESSION
+        self.name
     }
 
     fn check(&self, settings: &Settings) -> Result<(), String> {
@@ -46,7 +48,7 @@ impl Kind for SoftmaxRegressionKind {
     fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
         match parameters.spec.width() {
             0 | 1 => Err(SpecError::Parameters {
-                kind: SOFTMAX_REGRESSION.to_owned(),
+                kind: self.name.to_owned(),
                 reason: "it has one output, scores have at least 2 classes".to_owned(),
             }),
             _ => LinearSubModel::restore(parameters),
@@ -59,7 +61,7 @@ impl Kind for SoftmaxRegressionKind {
     }
 
     fn adopt_pytorch(&self, exchanged: ExternalParameters) -> Result<Parameters, String> {
-        adopt_linear(exchanged, SOFTMAX_REGRESSION)
+        adopt_linear(exchanged, self.name)
     }
 
     fn reorder(&self, parameters: &Parameters, order: &[usize]) -> Option<Parameters> {

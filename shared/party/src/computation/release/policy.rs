@@ -73,6 +73,11 @@ impl PrivateRelease {
         if link.is_numeric() {
             return Self::of_number(policy, link);
         }
+        if link == Link::OneVsRest && !Self::is_of_order(policy) {
+            return Err(format!(
+                "`{policy}` is not computed on shares for a one-vs-rest model: class_label and ranking are; take one of them, or {PLAIN}"
+            ));
+        }
         let ranks = || match vectors.len() == classes {
             true => Ok(vectors.to_vec()),
             false => Err(format!("the scores that `{policy}` gives to ranks are missing")),
@@ -143,6 +148,26 @@ impl PrivateRelease {
             &[]
         };
         Self::of(policy, vectors, ModelOutputs { classes: 2, link: Link::Softmax }).map(drop)
+    }
+
+    /// Checks that a policy is computed on shares for a model of this link.
+    ///
+    /// # Errors
+    /// As [`PrivateRelease::of`].
+    pub fn check_for(policy: &Policy, link: Link) -> Result<(), String> {
+        match link {
+            Link::Softmax => Self::check(policy),
+            _ => Self::of(policy, &[0.5; 2], ModelOutputs { classes: 2, link }).map(drop),
+        }
+    }
+
+    /// Returns `true` if the release depends on the order of the classes alone, which is that of
+    /// the outputs under every link of classes.
+    fn is_of_order(policy: &Policy) -> bool {
+        matches!(
+            policy.defenses[..],
+            [DefenseConfig::ClassLabel { .. }] | [DefenseConfig::Ranking {}]
+        )
     }
 
     /// Returns `true` if the release takes the scores that the policy gives to ranks.
