@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 from deployment import free_ports
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (
     BayesianRidge,
@@ -224,6 +224,51 @@ def test_scores_that_are_no_sigmoid_are_refused_by_name() -> None:
     several = OneVsRestClassifier(LogisticRegression()).fit(held, np.column_stack([frame["staff"], frame["late"] > 0]))
     with pytest.raises(cloison.FrameError, match="several labels"):
         _folded.fold(several, held, "both")
+
+
+@pytest.mark.parametrize("number", [False, True])
+def test_scores_of_any_model_are_audited(programs: Path, tmp_path: Path, number: bool) -> None:
+    """A forest is no linear model: its scores are audited, behind policies, and nobody has its parameters."""
+    frame = credit()
+    if number:
+        frame["default"] = frame["late"] * 10 + frame["age"]
+    held = frame.drop(columns=["customer", "default"])
+    words = make_column_transformer(
+        (OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), ["branch", "employer", "grade"]),
+        (SimpleImputer(), ["age", "income", "late", "staff"]),
+    )
+    head = RandomForestRegressor(20, random_state=1) if number else RandomForestClassifier(20, random_state=1)
+    model = make_pipeline(words, head).fit(held, frame["default"])
+    given: dict[str, Any] = {"id": "customer", "label": "default", "passive": PASSIVE}
+    with pytest.raises(cloison.FrameError, match="black_box=True"):
+        cloison.audit(model, frame, **given)
+    report = cloison.audit(model, frame, **given, black_box=True, out=tmp_path / "out")
+    assert report.verdict is not None
+    policies = report.policies
+    assert "none" in policies.index
+    # A forest of whole trees knows its training records: the label is nearly always right.
+    if not number:
+        assert float(str(policies.loc["none", "accuracy"])) > 0.9
+    text = (tmp_path / "out/report.json").read_text()
+    assert "no adversary has its parameters" in text
+    with pytest.raises(cloison.FrameError, match="no deployment of scores"):
+        cloison.audit(model, frame, **given, black_box=True, deployment=tmp_path / "deployment")
+
+
+def test_scores_are_checked(programs: Path) -> None:
+    frame = credit(400)
+    given: dict[str, Any] = {"id": "customer", "label": "default", "passive": PASSIVE}
+    scores = pd.DataFrame({"no": 0.25, "yes": 0.75}, index=frame.index)
+    with pytest.raises(cloison.FrameError, match="another index"):
+        cloison.try_table(frame, scores=scores.iloc[::-1], **given)
+    for wrong, says in (
+        (scores * 2, "from 0 to 1"),
+        (scores * 0.9, "have the sum 0.9"),
+        (scores.rename(columns={"no": "low", "yes": "high"}), 'no column "no"'),
+        (scores.assign(no=np.nan), "no finite number"),
+    ):
+        with pytest.raises(cloison.InputError, match=says):
+            cloison.try_table(frame, scores=wrong, **given)
 
 
 REGRESSORS = [

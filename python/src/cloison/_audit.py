@@ -48,6 +48,7 @@ def audit(
     test_ids: Sequence[str] | None = None,
     recommend: bool = False,
     max_added_risk: float | None = None,
+    black_box: bool = False,
     seed: int = 7,
     timeout: float | None = None,
 ) -> Report: ...
@@ -58,11 +59,13 @@ def audit(config: Any, frame: pd.DataFrame | None = None, **options: Any) -> Rep
 
     `audit(config)` takes the configuration file of an audit (TOML), or the same as a dictionary.
 
-    `audit(estimator, frame, label=…, passive=[…])` serves a fitted LogisticRegression, MLPClassifier, or linear model of a number
-    (LinearRegression, Ridge, Lasso, PoissonRegressor, GammaRegressor, TweedieRegressor and their like), alone or behind a Pipeline
-    of StandardScaler, MinMaxScaler, RobustScaler, MaxAbsScaler, SimpleImputer, OneHotEncoder, OrdinalEncoder and
+    `audit(estimator, frame, label=…, passive=[…])` serves a fitted LogisticRegression, MLPClassifier, one-vs-rest model
+    (SGDClassifier, OneVsRestClassifier, or CalibratedClassifierCV of a linear model) or linear model of a number
+    (LinearRegression, Ridge, Lasso, PoissonRegressor, GammaRegressor, TweedieRegressor and their like), alone or behind a
+    Pipeline of StandardScaler, MinMaxScaler, RobustScaler, MaxAbsScaler, SimpleImputer, OneHotEncoder, OrdinalEncoder and
     ColumnTransformer, between parties on this machine, of which the passive ones hold the columns `passive`, and audits it. Its
-    answers are compared with those of `predict_proba` or `predict` first.
+    answers are compared with those of `predict_proba` or `predict` first. With `black_box=True` it audits the scores of a model
+    of any kind, which adversaries cannot see into: they have the scores and records that they know.
 
     The program `cloison` does it: of the directory that `CLOISON_BIN` names, or on `PATH`. A policy that does not meet a threshold is no
     error; `verdict.met` of the report says so.
@@ -76,10 +79,10 @@ def audit(config: Any, frame: pd.DataFrame | None = None, **options: Any) -> Rep
             beside the mean squared error; `max_exact_share`, the largest share of records that may come back to within 0.1;
             `max_exact`, the largest share of records that an attack may be certain to have rebuilt whole; `max_bits`, the most
             bits that the policy may tell of a record; `root`, where relative paths of the configuration start. For a model:
-            `label`, the column to predict; `passive`, the columns of the data provider, or a list for each of several; `id`, the
-            column of the record ids (by default the index); `policies`, as `rounding (decimals = 2)`; `records`, the number of
-            attacked ones; `test_ids`; `recommend`, to search for a defense; `deployment`, a folder to write for three machines;
-            `seed`.
+            `label`, the column to predict; `passive`, the columns of the data provider, or a list for each of several; `id`,
+            the column of the record ids (by default the index); `policies`, as `rounding (decimals = 2)`; `records`, the number
+            of attacked ones; `test_ids`; `black_box`; `recommend`, to search for a defense; `deployment`, a folder to write for
+            three machines; `seed`.
 
     Raises:
         BinaryNotFoundError: The program is not there.

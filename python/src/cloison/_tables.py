@@ -31,9 +31,12 @@ def try_table(
     leave_out: Sequence[str] = (),
     number: bool = False,
     link: str | None = None,
+    scores: pd.DataFrame | pd.Series[Any] | None = None,
     **options: Any,
 ) -> Report:
     """Trains on a frame between parties on this machine, audits what the scores give away, and reads the report.
+
+    With `scores` nothing is trained: those of a model of any kind are audited, which adversaries cannot see into.
 
     Runs `cloison try`: a schema is guessed from the values, all parties run over loopback sockets, and the model is trained on
     secret shares.
@@ -46,6 +49,8 @@ def try_table(
         leave_out: Columns that nobody is to have.
         number: True if the label is a number, and not one of several classes.
         link: Of a number: "identity", as in linear regression (the default), or "log", as in Poisson regression of counts.
+        scores: The scores of a model that is not here, with the index of the frame: a column for each class, or one of the numbers.
+            There is no `deployment` then.
         options: As `audit` has them: `out`, `deployment`, `policies`, `records`, `test_ids`, `recommend`, `max_added_risk`, `seed`,
             `timeout`.
 
@@ -68,7 +73,22 @@ def try_table(
             arguments.append("--number-label")
         if link is not None:
             arguments += ["--link", link]
+        if scores is not None:
+            _write(scratch / "scores.csv", _scores(scores, frame, table[index], label))
+            arguments += ["--scores", "scores.csv"]
         return _run(scratch, label, passive, arguments, **options)
+
+
+def _scores(
+    scores: pd.DataFrame | pd.Series[Any], frame: pd.DataFrame, ids: pd.Series[Any], label: str
+) -> pd.DataFrame:
+    """The scores of the records, after a column of their ids."""
+    if not scores.index.equals(frame.index):
+        raise FrameError("scores have another index than the frame: give a row for each row of the frame, in its order")
+    columns = scores.to_frame(label) if isinstance(scores, pd.Series) else scores
+    table = pd.DataFrame({_folded.text(name): columns[name].to_numpy(dtype="float64") for name in columns.columns})
+    table.insert(0, "record id", ids.to_numpy())
+    return table
 
 
 def audit_model(
@@ -78,6 +98,7 @@ def audit_model(
     label: str,
     passive: Sequence[str] | Sequence[Sequence[str]],
     id: str | None = None,  # noqa: A002
+    black_box: bool = False,
     **options: Any,
 ) -> Report:
     """Audits what the answers of a fitted model of scikit-learn would give away, served between parties.
@@ -86,6 +107,8 @@ def audit_model(
     """
     if label not in frame.columns:
         raise FrameError(f"the frame has no column {label!r}")
+    if black_box:
+        return _audit_scores(estimator, frame, label=label, passive=passive, id=id, **options)
     table, index = _frame(frame, id)
     held = table.drop(columns=[index, label])
     model = _folded.fold(estimator, held, label)
@@ -120,6 +143,17 @@ def audit_model(
             raise FrameError(f"the model takes none of the passive columns {held_out[0]}")
         kept = [[name for name in one if name in names] for one in _parties(passive)]
         return _run(scratch, label, kept, ["--parameters", file], **options)
+
+
+def _audit_scores(estimator: Any, frame: pd.DataFrame, *, label: str, **options: Any) -> Report:
+    """Audits the scores of a model of any kind."""
+    given = frame.drop(columns=[label, *([options["id"]] if options.get("id") in frame.columns else [])])
+    rows = given[list(getattr(estimator, "feature_names_in_", given.columns))]
+    if not hasattr(estimator, "predict_proba"):
+        numbers = pd.Series(np.asarray(estimator.predict(rows), dtype="float64").reshape(-1), index=frame.index)
+        return try_table(frame, label=label, number=True, scores=numbers, **options)
+    scores = pd.DataFrame(estimator.predict_proba(rows), columns=list(estimator.classes_), index=frame.index)
+    return try_table(frame, label=label, scores=scores, **options)
 
 
 def _frame(frame: pd.DataFrame, id: str | None) -> tuple[pd.DataFrame, str]:  # noqa: A002
@@ -199,6 +233,10 @@ def _run(
         called += ["--max-added-risk", repr(float(max_added_risk))]
     if not recommend:
         called.append("--no-recommend")
-    called += ["--out", str(kept), "--deployment", str(folder)]
+    called += ["--out", str(kept)]
+    if "--scores" not in arguments:
+        called += ["--deployment", str(folder)]
+    elif deployment is not None:
+        raise FrameError("there is no deployment of scores: the model that gave them is not here")
     _binary.run("cloison", called, cwd=scratch, timeout=timeout, accepted=(0, _NOT_MET))
     return load_report(kept)
