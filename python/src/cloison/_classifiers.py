@@ -76,7 +76,7 @@ def linear(model: Any) -> Linear:
     if name not in _LOGISTIC:
         raise FrameError(
             f"{name} is not taken: {TAKEN} are, alone or behind a Pipeline, and of numbers LinearRegression, Ridge, "
-            "PoissonRegressor and their like. black_box=True audits the scores of a model of any kind"
+            "PoissonRegressor and their like"
         )
     apart = getattr(model, "multi_class", "auto") == "ovr" or getattr(model, "solver", "") == "liblinear"
     return _of_rows(*_decision(model), list(model.classes_), "one_vs_rest" if apart else "softmax")

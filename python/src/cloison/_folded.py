@@ -280,10 +280,7 @@ def _apply(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
     taken = _TAKEN.get(kind)
     if taken is None:
         known = ", ".join(sorted([*_TAKEN, "ColumnTransformer", "Pipeline"]))
-        raise FrameError(
-            f"step {name!r} ({kind}) is not linear in the columns, or not known; known are {known}. "
-            "black_box=True audits the scores of a model of any kind"
-        )
+        raise FrameError(f"step {name!r} ({kind}) is not linear in the columns, or not known; known are {known}")
     return taken(name, step, current)
 
 

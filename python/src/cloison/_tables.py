@@ -111,7 +111,10 @@ def audit_model(
         return _audit_scores(estimator, frame, label=label, passive=passive, id=id, **options)
     table, index = _frame(frame, id)
     held = table.drop(columns=[index, label])
-    model = _folded.fold(estimator, held, label)
+    try:
+        model = _folded.fold(estimator, held, label)
+    except FrameError as refused:
+        raise FrameError(f"{refused}. black_box=True audits the scores of a model of any kind") from None
     number = model.is_number
     taken = list(getattr(estimator, "feature_names_in_", held.columns))
     method = estimator.predict if number else estimator.predict_proba

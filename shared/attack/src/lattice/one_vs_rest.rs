@@ -6,7 +6,9 @@
 //! second order. The differences of z_i / v_i do not depend on s then: they are k − 1 equations of a
 //! lattice. Intervals that have too many points are halved, until each has a complete list.
 
-use nalgebra::{Cholesky, DMatrix, DVector};
+use std::f64::consts::TAU;
+
+use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rayon::prelude::*;
 use vfl_core::model::ln_sigmoid;
 use vfl_numerics::{GridLattice, row_differences};
@@ -19,13 +21,19 @@ use crate::{AdversaryView, AttackError};
 
 /// The most coordinates of a grid: each interval reduces a lattice of this size.
 const MOST_COORDINATES: usize = 48;
-/// The most intervals of one record, and of all records of a view.
-const INTERVALS: usize = 4096;
-const ALL_INTERVALS: usize = 100_000;
+/// The most work of all records of a view: the reduction of a lattice of p coordinates counts p³.
+/// It is some tens of seconds.
+const WORK: usize = 100_000_000;
+/// The most intervals of one record.
+const INTERVALS: usize = 20_000;
 /// The most steps of the search in one interval.
 const NODES: u64 = 2000;
-/// An interval in which more points than this are expected is halved without a search.
-const CROWDED: f64 = 300.0;
+/// The natural logarithm of the most grid points that are expected in an interval; one with more is
+/// halved. The same for the lattice points near the grid, of which there are more.
+const LN_CROWDED: f64 = 1.0;
+const CROWDED: f64 = 3000.0;
+/// The number of places at which s is tried for the likeliest one.
+const PLACES: usize = 64;
 /// The most points of one record.
 const MOST_POINTS: usize = 1000;
 /// The half width of the logarithm of a score from which it says nothing.
@@ -48,6 +56,40 @@ struct Scores {
 struct Interval {
     low: f64,
     high: f64,
+}
+
+impl Interval {
+    fn middle(self) -> f64 {
+        0.5 * (self.low + self.high)
+    }
+
+    /// Divides the interval into so many of the same length.
+    fn divided(self, count: usize) -> impl Iterator<Item = Self> {
+        let at = move |i: usize| self.low + (self.high - self.low) * (i as f64 / count as f64);
+        (0..count).map(move |i| Self { low: at(i), high: at(i + 1) })
+    }
+}
+
+/// The grid points that have the scores of a record, each with its s.
+struct PointList {
+    points: Vec<(Vec<i64>, f64)>,
+    /// True if the first one is the only one, but for a chance of 10⁻⁶.
+    certain: bool,
+}
+
+/// The outputs that the adversary expects of a record, before it sees the scores.
+struct Expectation {
+    mean: DVector<f64>,
+    /// The factor of the covariance.
+    factor: Cholesky<f64, Dyn>,
+}
+
+impl Expectation {
+    /// Returns minus twice the logarithm of the density of outputs, up to a constant.
+    fn surprise(&self, outputs: DVector<f64>) -> f64 {
+        let away = outputs - &self.mean;
+        away.dot(&self.factor.solve(&away))
+    }
 }
 
 /// Returns the decoded records of a view, in order; the first `records` of them, if it is stated.
@@ -92,7 +134,8 @@ pub(super) fn decode(
         }
     };
     let count = records.unwrap_or(view.records()).min(view.records());
-    let budget = (ALL_INTERVALS / count.max(1)).clamp(1, INTERVALS);
+    let reduction = axes.coordinates().max(4).pow(3);
+    let budget = (WORK / (count.max(1) * reduction)).clamp(1, INTERVALS);
     Ok((0..count)
         .into_par_iter()
         .map(|record| {
@@ -156,46 +199,138 @@ impl Scores {
         (low <= high).then_some(0.5 * (low + high))
     }
 
-    /// Returns all grid points that have these scores, with their s; `None` if the list may lack
-    /// some.
-    fn points(&self, axes: &Axes, budget: usize) -> Option<Vec<(Vec<i64>, f64)>> {
+    /// Returns the outputs at s.
+    fn outputs(&self, s: f64) -> DVector<f64> {
+        self.logs.map(|log| {
+            let l = (log + s).min(-f64::MIN_POSITIVE);
+            l - (-l.exp_m1()).ln()
+        })
+    }
+
+    /// Returns the outputs that are expected before the scores are seen; `None` if their covariance
+    /// has no factor.
+    fn expected(
+        &self,
+        axes: &Axes,
+        moments: Option<(&CoordinateMoments, usize)>,
+    ) -> Option<Expectation> {
+        let (origin, slopes) = axes.map();
+        let (centre, _, spread) = axes.spread();
+        let (mean, covariance) = match moments {
+            Some((known, record)) => (known.means.column(record).into_owned(), &known.covariance),
+            None => (DVector::from_vec(centre), &spread),
+        };
+        let weights = &self.passive * &slopes;
+        let mut covariance = &weights * covariance * weights.transpose();
+        // With more outputs than features it is singular.
+        let least = 1e-6 * covariance.diagonal().max();
+        (0..covariance.nrows()).for_each(|m| covariance[(m, m)] += least);
+        let mean = &self.known + &self.passive * origin + weights * mean;
+        Some(Expectation { mean, factor: Cholesky::new(covariance)? })
+    }
+
+    /// Returns ln of the number of grid points that are expected to fit the equations of an
+    /// interval: those of the grid, times the share of a Gaussian of its covariance.
+    fn ln_expected(&self, axes: &Axes, interval: Interval) -> f64 {
+        let Some(equations) = self.equations(axes, interval) else { return f64::INFINITY };
+        let (_, _, covariance) = axes.spread();
+        let a = equations.weights(0) * &equations.a;
+        let radius = equations.reach().sqrt();
+        let share =
+            |variance: &f64| (2.0 * radius / (TAU * variance.max(1e-300)).sqrt()).min(1.0).ln();
+        let image = &a * covariance * a.transpose();
+        axes.ln_points() + image.symmetric_eigenvalues().iter().map(share).sum::<f64>()
+    }
+
+    /// Divides the values of s into intervals of few grid points, the likeliest first; `None` if
+    /// even at one s there are too many, or the intervals are.
+    fn intervals(
+        &self,
+        axes: &Axes,
+        moments: Option<(&CoordinateMoments, usize)>,
+    ) -> Option<Vec<Interval>> {
+        let Some(all) = self.interval() else { return Some(Vec::new()) };
+        let expected = self.expected(axes, moments)?;
+        let surprise = |of: &Interval| expected.surprise(self.outputs(of.middle()));
+        let likeliest = all.divided(PLACES).min_by(|a, b| surprise(a).total_cmp(&surprise(b)))?;
+        let at = likeliest.middle();
+        let mut count = 1;
+        loop {
+            let half = 0.5 * (all.high - all.low) / count as f64;
+            let around = Interval { low: at - half, high: at + half };
+            if self.ln_expected(axes, around) <= LN_CROWDED {
+                break;
+            }
+            count *= 2;
+            if count > INTERVALS {
+                return None;
+            }
+        }
+        let mut intervals: Vec<(f64, Interval)> =
+            all.divided(count).map(|of| (surprise(&of), of)).collect();
+        // The last one is taken first.
+        intervals.sort_by(|a, b| b.0.total_cmp(&a.0));
+        Some(intervals.into_iter().map(|(_, of)| of).collect())
+    }
+
+    /// Returns the grid points that have these scores: all of them, or the first one that no other
+    /// is expected to be mistaken for. `None` if the list may lack some.
+    fn points(
+        &self,
+        axes: &Axes,
+        moments: Option<(&CoordinateMoments, usize)>,
+        tries: usize,
+        budget: usize,
+    ) -> Option<PointList> {
         let (centre, metric, _) = axes.spread();
-        let mut found: Vec<(Vec<i64>, f64)> = Vec::new();
-        let mut open: Vec<Interval> = self.interval().into_iter().collect();
-        let mut intervals = 0;
+        let mut points: Vec<(Vec<i64>, f64)> = Vec::new();
+        let mut open = self.intervals(axes, moments)?;
+        let (mut reduced, mut intervals) = (None, 0);
         while let Some(interval) = open.pop() {
             intervals += 1;
-            if intervals > budget || found.len() > MOST_POINTS {
+            if intervals > budget || points.len() > MOST_POINTS {
                 return None;
             }
-            if let Some(points) = self.points_in(axes, interval, &centre, &metric) {
-                for t in points {
-                    let new = !found.iter().any(|(other, _)| *other == t);
-                    found.extend(self.sum_at(axes, &t).filter(|_| new).map(|s| (t, s)));
+            let Some(found) = self.points_in(axes, interval, (&centre, &metric), &mut reduced)
+            else {
+                let Interval { low, high } = interval;
+                let middle = interval.middle();
+                if !(low < middle && middle < high) {
+                    return None;
                 }
+                open.extend([Interval { low: middle, high }, Interval { low, high: middle }]);
                 continue;
+            };
+            for t in found {
+                if points.iter().any(|(other, _)| *other == t) {
+                    continue;
+                }
+                let Some(s) = self.sum_at(axes, &t) else { continue };
+                if self.is_no_chance(axes, s, tries) {
+                    return Some(PointList { points: vec![(t, s)], certain: true });
+                }
+                points.push((t, s));
             }
-            let Interval { low, high } = interval;
-            let middle = 0.5 * (low + high);
-            if !(low < middle && middle < high) {
-                return None;
-            }
-            open.extend([Interval { low: middle, high }, Interval { low, high: middle }]);
         }
-        Some(found)
+        Some(PointList { points, certain: false })
     }
 
     /// Returns the grid points that fit the equations of an interval; `None` if they are too many
-    /// to list.
+    /// to list. `reduced` is the lattice of another interval, from which the reduction starts.
     fn points_in(
         &self,
         axes: &Axes,
         interval: Interval,
-        centre: &[f64],
-        metric: &DMatrix<f64>,
+        (centre, metric): (&[f64], &DMatrix<f64>),
+        reduced: &mut Option<GridLattice>,
     ) -> Option<Vec<Vec<i64>>> {
         let equations = self.equations(axes, interval)?;
-        let lattice = GridLattice::new(&equations.a, &equations.weights(0), metric).ok()?;
+        let (a, weights) = (&equations.a, equations.weights(0));
+        let lattice = match reduced {
+            Some(near) => near.with_equations(a, &weights),
+            None => GridLattice::new(a, &weights, metric),
+        };
+        let lattice = reduced.insert(lattice.ok()?);
         let reach = equations.reach();
         let square = reach + axes.reach();
         if lattice.points_expected(square) > CROWDED {
@@ -218,7 +353,9 @@ impl Scores {
         if self.logs.len() < 2 {
             return DecodedRecord::NOTHING;
         }
-        let Some(points) = self.points(axes, budget) else { return DecodedRecord::NOTHING };
+        let Some(PointList { points, certain }) = self.points(axes, moments, tries, budget) else {
+            return DecodedRecord::NOTHING;
+        };
         let distances = distances(&points, moments);
         let least = distances.iter().copied().fold(f64::INFINITY, f64::min);
         let Some(best) = distances.iter().position(|d| *d == least) else {
@@ -228,10 +365,9 @@ impl Scores {
         let total: f64 = shares.iter().sum();
         let mean =
             points.iter().zip(&shares).map(|((t, _), share)| axes.features(t) * (share / total));
-        let (t, s) = &points[best];
         DecodedRecord {
-            t: Some(t.clone()),
-            certain: points.len() == 1 && self.is_no_chance(axes, *s, tries),
+            t: Some(points[best].0.clone()),
+            certain,
             probability: shares[best] / total,
             mean: mean.reduce(|a, b| a + b),
             misfit: 0.0,

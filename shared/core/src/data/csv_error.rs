@@ -153,7 +153,7 @@ pub enum TableProblem {
     NotADate,
     /// A date outside its declared range.
     #[error(
-        "the date is outside its declared range {min} to {max}; correct the date, or set `clamp = true` to move it to the end; the range itself may change only before a model is trained or imported"
+        "the date is outside its declared range {min} to {max}; correct the date, or set `clamp = true` (of a feature; a label takes none) to move it to the end; the range itself may change only before a model is trained or imported"
     )]
     DateOutOfRange {
         /// The first declared day.
@@ -166,7 +166,7 @@ pub enum TableProblem {
     NotFinite,
     /// A number outside its declared range.
     #[error(
-        "the number is outside its declared range {min} to {max}; correct the number, or set `clamp = true` to move it to the end; the range itself may change only before a model is trained or imported"
+        "the number is outside its declared range {min} to {max}; correct the number, or set `clamp = true` (of a feature; a label takes none) to move it to the end; the range itself may change only before a model is trained or imported"
     )]
     OutOfRange {
         /// The declared minimum.

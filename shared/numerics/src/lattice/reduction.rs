@@ -46,6 +46,18 @@ impl ExactRows {
         Self { shift, columns }
     }
 
+    /// Returns the sums of the columns, m entries each, with the coefficients that each column of
+    /// `unimodular` has.
+    pub(super) fn combined(&self, unimodular: &[i64], m: usize) -> Self {
+        let d = self.columns.len() / m.max(1);
+        let sum = |t: &[i64], i: usize| -> i128 {
+            t.iter().enumerate().map(|(j, t)| i128::from(*t) * self.columns[j * m + i]).sum()
+        };
+        let columns = unimodular.chunks_exact(d.max(1));
+        let columns = columns.flat_map(|t| (0..m).map(move |i| (t, i))).map(|(t, i)| sum(t, i));
+        Self { shift: self.shift.clone(), columns: columns.collect() }
+    }
+
     /// Returns the number that an integer of row i represents.
     pub(super) fn value(&self, i: usize, integer: i128) -> f64 {
         integer as f64 * 2f64.powi(-self.shift[i])
