@@ -3,8 +3,8 @@
 //! The sum s = ln Σ_j σ(z_j) of a record is not released. For a given s the outputs are known,
 //! z_i(s) = l_i − ln(1 − e^{l_i}) with l_i = ln c_i + s, and linear in the features. Over a short
 //! interval of s they are a tangent, z_i(m) + v_i (s − m) with v_i = 1 / (1 − σ_i), and an error of
-//! second order. The differences of z_i / v_i do not depend on s then: they are k − 1 equations of a
-//! lattice. Intervals that have too many points are halved, until each has a complete list.
+//! second order. The differences of z_i / v_i do not depend on s then: they are k − 1 equations of
+//! a lattice. The likeliest intervals come first, and one that has too many points is halved.
 
 use std::f64::consts::TAU;
 
@@ -374,7 +374,8 @@ impl Scores {
         }
     }
 
-    /// Returns true if no other grid point is expected to have the scores of the one at s by chance.
+    /// Returns true if no other grid point is expected to have the scores of the one at s by
+    /// chance.
     fn is_no_chance(&self, axes: &Axes, s: f64, tries: usize) -> bool {
         let Some(equations) = self.equations(axes, Interval { low: s, high: s }) else {
             return false;

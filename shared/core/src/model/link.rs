@@ -7,15 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::types::{Logits, ShapeError};
 
 /// The link of a model. Scores of k classes are softmax(z), or the σ(z) of models one against the
-/// rest divided by their sum; a number is g⁻¹(η) of one linear predictor η = w_act y + Σ w_pas x + b
-/// (McCullagh and Nelder, Generalized Linear Models, 2.2).
+/// rest divided by their sum. A number is g⁻¹(η) of one linear predictor η = w_act y + Σ w_pas x +
+/// b (McCullagh and Nelder, Generalized Linear Models, 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
     /// Confidence scores of k ≥ 2 classes, c = softmax(z).
     #[default]
     Softmax,
-    /// Confidence scores of k ≥ 2 classes, c_i = σ(z_i) / Σ_j σ(z_j), as of one-vs-rest classifiers.
+    /// Confidence scores of k ≥ 2 classes, c_i = σ(z_i) / Σ_j σ(z_j), as of one-vs-rest
+    /// classifiers.
     OneVsRest,
     /// A number: η itself, as in linear and ridge regression.
     Identity,

@@ -86,8 +86,8 @@ impl Head for Sum {
         Ok(logits)
     }
 
-    /// Gives each party the gradient of the sum, since ∂z/∂z_p is the identity. The slope of ln σ(z)
-    /// is 1 − σ(z).
+    /// Gives each party the gradient of the sum, since ∂z/∂z_p is the identity. The slope of
+    /// ln σ(z) is 1 − σ(z).
     fn backward(&mut self, mut gradient: DMatrix<f64>) -> Result<HeadGradients, BackwardError> {
         let logits = self.batch.take().ok_or(BackwardError::NoBatch)?;
         let records = logits.ncols();
