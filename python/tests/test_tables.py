@@ -214,9 +214,10 @@ def test_scores_that_are_no_sigmoid_are_refused_by_name() -> None:
         (SGDClassifier(loss="modified_huber"), "loss='modified_huber' has no scores"),
         (LinearSVC(), r"CalibratedClassifierCV\(LinearSVC"),
         (CalibratedClassifierCV(LinearSVC(), cv=3, ensemble=True), "mean of 3 models: take ensemble=False"),
-        (calibrated(LinearSVC(), method="isotonic"), "by steps"),
+        (calibrated(LinearSVC(), method="isotonic"), "method='isotonic'"),
         (calibrated(SVC()), "SVC has no linear decision"),
         (OneVsRestClassifier(make_pipeline(StandardScaler(), LogisticRegression())), "put the steps before it"),
+        (OneVsRestClassifier(calibrated(make_pipeline(StandardScaler(), LinearSVC()))), "put the steps before it"),
     ):
         model.fit(held, frame["grade"])
         with pytest.raises(cloison.FrameError, match=says):
@@ -264,11 +265,26 @@ def test_scores_are_checked(programs: Path) -> None:
     for wrong, says in (
         (scores * 2, "from 0 to 1"),
         (scores * 0.9, "have the sum 0.9"),
-        (scores.rename(columns={"no": "low", "yes": "high"}), 'no column "no"'),
-        (scores.assign(no=np.nan), "no finite number"),
+        (scores.rename(columns={"no": "low", "yes": "high"}), '"low" is of no class'),
+        (scores.assign(no=np.nan), "not a number|empty|missing"),
     ):
         with pytest.raises(cloison.InputError, match=says):
             cloison.try_table(frame, scores=wrong, **given)
+
+
+def test_a_black_box_takes_the_columns_of_the_model() -> None:
+    frame = credit(300)
+    model = RandomForestClassifier(5, random_state=1).fit(frame[["age", "late"]], frame["default"])
+    given: dict[str, Any] = {"id": "customer", "label": "default", "black_box": True}
+    with pytest.raises(cloison.FrameError, match="does not take the passive column 'income'"):
+        cloison.audit(model, frame, passive=["income"], **given)
+    decisions = LinearSVC().fit(frame[["age", "late"]], frame["default"])
+    with pytest.raises(cloison.FrameError, match="no scores of them"):
+        cloison.audit(decisions, frame, passive=["late"], **given)
+    words = pd.DataFrame({"no": "secret", "yes": 0.5}, index=frame.index)
+    with pytest.raises(cloison.FrameError, match="not one of numbers") as refused:
+        cloison.try_table(frame, label="default", passive=["late"], scores=words)
+    assert "secret" not in str(refused.value)
 
 
 REGRESSORS = [

@@ -58,11 +58,21 @@ impl From<AttackOutcome> for AttackReport {
         let count = |ended| found.outcomes.iter().filter(|o| o.ended == ended).count() as u64;
         let certain = || found.certain.iter().filter(|certain| **certain).count() as u32;
         let solved = found.solved.as_ref();
+        // Along tangents no single system was solved.
+        let features = found.estimates.nrows();
+        let (rank, unknowns) = match (solved, found.status) {
+            (Some(of), _) => (Some(of.rank), Some(of.rank + of.nullity)),
+            (
+                None,
+                Status::GridPoint { rank } | Status::Posterior { rank } | Status::Centre { rank },
+            ) => (Some(rank), Some(features)),
+            (None, _) => (None, None),
+        };
         let estimates = PartyEstimates {
             origin: origin(found.status),
-            rank: solved.map(|of| of.rank as u32),
+            rank: rank.map(|rank| rank as u32),
             // Features that are known beforehand are not unknowns.
-            unknowns: solved.map(|of| (of.rank + of.nullity) as u32),
+            unknowns: unknowns.map(|unknowns| unknowns as u32),
             condition_number: solved.map(|of| of.condition_number),
             nearest_consistent: count(Termination::NearestConsistent),
             step_limit: count(Termination::StepLimit),

@@ -78,7 +78,10 @@ impl DemoDeployment {
         let known = self.known();
         // The attacks are named, so that known records serve only them: the parameters are known
         // already.
-        let informed = if known.is_some() { audit::informed_attacks() } else { Vec::new() };
+        let mut informed = if known.is_some() { audit::informed_attacks() } else { Vec::new() };
+        if known.is_some() && plan.outputs.is_some() {
+            informed.extend(linear_guesses());
+        }
         let attacks = Method::general()
             .chain([Method::Agnostic])
             .map(AttackConfig::from)
@@ -115,6 +118,15 @@ impl DemoDeployment {
         });
         Ok(found)
     }
+}
+
+/// Returns the attacks on scores of a model that is not here, and that may be linear: a fit of the
+/// known records shows it.
+fn linear_guesses() -> impl Iterator<Item = AttackConfig> {
+    ["lattice", "clamped_half_star"].into_iter().filter_map(|base| {
+        let settings = [("base", base), ("shadow_bias", "all_unknown")];
+        AttackConfig::new(Method::ShadowModel, settings).ok()
+    })
 }
 
 /// Splits the data, starts the services, and trains over the sockets.

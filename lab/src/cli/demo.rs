@@ -325,7 +325,9 @@ impl DemoArgs {
             }));
         }
         let imported = self.parameters.as_deref().map(|file| whole_model(file, &dataset));
-        let scored = self.scores.as_deref().map(|file| scored_model(file, &dataset)).transpose()?;
+        let dialect = self.data.tables.columns.dialect();
+        let scored = self.scores.as_deref().map(|file| scored_model(file, dialect, &dataset));
+        let scored = scored.transpose()?;
         let imported = imported.transpose()?;
         let mut policies = match imported.as_ref().map(|model| &model.parameters) {
             Some(ImportedParameters::Linear(file)) if dataset.is_of_numbers() => {
@@ -362,7 +364,11 @@ impl DemoArgs {
         }
         let thresholds = self.thresholds.checked()?;
         // An embedding has no classes, so there is no attack accuracy.
-        let default = if sums { &DEFAULT_METRICS[..] } else { &[&Correlation as &dyn Metric][..] };
+        let default = if sums && scored.is_none() {
+            &DEFAULT_METRICS[..]
+        } else {
+            &[&Correlation as &dyn Metric][..]
+        };
         let metrics = self.metrics.as_deref().map(metrics_of).transpose()?;
         drop(dataset);
         let (imported, outputs) = match scored {

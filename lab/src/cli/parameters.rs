@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::{ArgGroup, Args};
 use nalgebra::DVector;
+use vfl_core::data::CsvDialect;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::model::network_file::EXTENSION;
 use vfl_core::model::{
@@ -38,7 +39,8 @@ has one feature per category, COLUMN=CATEGORY), in any order:
    \"weights\": [[-0.8, 0.1], [0.8, -0.1]], \"bias\": [0.3, -0.3]}
 weights: one row per class; scores are softmax(W x + b). A binary model has two classes and two rows, [0, w], if its score is \
 1 / (1 + exp(-w x - b)), as that of scikit-learn's LogisticRegression (`coef_`, `intercept_`): [-w, w] would double the logit. \
-A few records with their scores are compared when the file is read, and show such a mistake, in the units of the weights:
+With \"link\": \"one_vs_rest\" the scores are sigmoids \
+of W x + b divided by their sum; identity, log and logit are of numbers. A few records with their scores are compared when the file is read, and show such a mistake, in the units of the weights:
   \"samples\": [{\"features\": [41, 0], \"scores\": [0.7, 0.3]}]
 
 With --normalised, x are features normalised to [0, 1] by the ranges that the schemas declare. With --raw they are in their own \
@@ -178,9 +180,13 @@ pub(super) fn whole_model(file: &Path, dataset: &Dataset) -> Result<ImportedMode
 ///
 /// # Errors
 /// [`CliError::Input`] with the line and the column of the file.
-pub(super) fn scored_model(file: &Path, dataset: &Dataset) -> Result<ScoredModel, CliError> {
+pub(super) fn scored_model(
+    file: &Path,
+    dialect: CsvDialect,
+    dataset: &Dataset,
+) -> Result<ScoredModel, CliError> {
     let failed = |e| CliError::Input(format!("--scores {}: {e:#}", file.display()));
-    ScoredModel::read(file, dataset).map_err(failed)
+    ScoredModel::read(file, dialect, dataset).map_err(failed)
 }
 
 /// The refusal of a network whose output is a number.

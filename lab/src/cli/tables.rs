@@ -57,10 +57,7 @@ impl ColumnArgs {
         let columns = |list: &String| list.split(',').map(|name| name.trim().to_owned()).collect();
         TableSpec {
             files: files.to_vec(),
-            dialect: CsvDialect {
-                separator: self.separator,
-                decimal: self.decimal.unwrap_or_default(),
-            },
+            dialect: self.dialect(),
             id: self.id.clone(),
             label: self.label.clone(),
             number_label: self.number_label,
@@ -70,6 +67,11 @@ impl ColumnArgs {
             seed,
             numbers: true,
         }
+    }
+
+    /// Returns the dialect of the tables that are CSV.
+    pub(super) fn dialect(&self) -> CsvDialect {
+        CsvDialect { separator: self.separator, decimal: self.decimal.unwrap_or_default() }
     }
 
     /// Returns the first of these options that is given.

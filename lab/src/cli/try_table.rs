@@ -116,7 +116,9 @@ impl TryArgs {
         let folder = self.deployment.clone();
         let folder = folder.unwrap_or_else(|| self.output.folder().join("deployment"));
         let hosts: BTreeMap<String, String> = self.hosts.iter().cloned().collect();
-        DeploymentFolder::check(&folder, &parties, &hosts).map_err(input)?;
+        if self.scores.is_none() {
+            DeploymentFolder::check(&folder, &parties, &hosts).map_err(input)?;
+        }
         self.check(&parties)?;
         show(&parties);
         let demo = self.demo();
@@ -169,7 +171,8 @@ impl TryArgs {
             let message = "--max-accuracy-loss: give a number from 0 to 1, as 0.02 for two points";
             return Err(CliError::Input(message.into()));
         }
-        for text in self.policies.iter().take(1).filter(|text| *text != "all") {
+        let served = usize::from(self.scores.is_none());
+        for text in self.policies.iter().take(served).filter(|text| *text != "all") {
             let policy: Policy = text.parse().map_err(CliError::input)?;
             if !policy.defenses.iter().all(is_served) {
                 return Err(CliError::Input(format!(

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nalgebra::DMatrix;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::metrics::{Attribute, MetricError, attributes};
+use vfl_core::model::ONE_VS_REST;
 use vfl_core::types::{FeatureBlock, ModelVersion, RecordIds};
 use vfl_protocol::scoring::{ReportedCandidates, ReportedError};
 use vfl_protocol::{Refusal, RefusalKind};
@@ -77,7 +78,10 @@ impl Evaluation {
                 .features
                 .memory()
                 .is_some_and(|table| simulated_adversary::enough(table, &self.ids))
-                && logits.share(version).is_ok_and(|share| share.linear().is_ok())
+                && logits.share(version).is_ok_and(|share| {
+                    // Of sigmoids, exact scores do not determine A x.
+                    share.linear().is_ok() && share.model().spec().kind() != ONE_VS_REST
+                })
         };
         self.policy().moments && self.true_parameters && self.model.as_ref().is_some_and(linear)
     }
@@ -101,6 +105,11 @@ impl Evaluation {
             return Ok(played.clone());
         }
         let share = logits.share(version)?;
+        if share.model().spec().kind() == ONE_VS_REST {
+            return Err(Refusal::precondition(
+                "an adversary that knows the moments is played on softmax scores and numbers, and the model is one-vs-rest",
+            ));
+        }
         let weights = share.linear()?.weights();
         let Some(table) = logits.features.memory() else {
             let message = "moments are those of all records at once, and the features of this passive party are not in memory";

@@ -47,8 +47,10 @@ def calibrated(model: Any) -> Any:
             f"CalibratedClassifierCV is the mean of {len(fitted)} models: take ensemble=False, which calibrates one"
         )
     if not all(hasattr(one, "a_") for one in fitted[0].calibrators):
-        raise FrameError("CalibratedClassifierCV calibrates by steps: take method='sigmoid'")
-    return fitted[0].estimator
+        raise FrameError(f"CalibratedClassifierCV calibrates with method={model.method!r}: take method='sigmoid'")
+    inner = fitted[0].estimator
+    # What was fitted before the calibration.
+    return inner.estimator if kind(inner) == "FrozenEstimator" else inner
 
 
 def linear(model: Any) -> Linear:
@@ -103,10 +105,15 @@ def _decision(model: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return weights, np.array(np.broadcast_to(bias, (weights.shape[0],)))
 
 
+def _is_piped(model: Any) -> bool:
+    """True for a pipeline, or a calibrated one."""
+    return kind(model) == "Pipeline" or (kind(model) == "CalibratedClassifierCV" and _is_piped(calibrated(model)))
+
+
 def _one_vs_rest(model: Any) -> Linear:
     if model.multilabel_:
         raise FrameError("OneVsRestClassifier has several labels of a record: take a model for each")
-    if odd := [one for one in model.estimators_ if kind(one) == "Pipeline" or not hasattr(one, "classes_")]:
+    if odd := [one for one in model.estimators_ if _is_piped(one) or not hasattr(one, "classes_")]:
         raise FrameError(
             f"OneVsRestClassifier of {kind(odd[0])} is not taken: put the steps before it, in a Pipeline around the whole"
         )

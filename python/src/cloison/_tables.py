@@ -86,7 +86,13 @@ def _scores(
     if not scores.index.equals(frame.index):
         raise FrameError("scores have another index than the frame: give a row for each row of the frame, in its order")
     columns = scores.to_frame(label) if isinstance(scores, pd.Series) else scores
-    table = pd.DataFrame({_folded.text(name): columns[name].to_numpy(dtype="float64") for name in columns.columns})
+    table = pd.DataFrame()
+    for name in columns.columns:
+        try:
+            table[_folded.text(name)] = columns[name].to_numpy(dtype="float64")
+        except (TypeError, ValueError):
+            # The error of numpy has the value in it.
+            raise FrameError(f"the column {name!r} of the scores is not one of numbers") from None
     table.insert(0, "record id", ids.to_numpy())
     return table
 
@@ -150,10 +156,28 @@ def audit_model(
 
 def _audit_scores(estimator: Any, frame: pd.DataFrame, *, label: str, **options: Any) -> Report:
     """Audits the scores of a model of any kind."""
-    given = frame.drop(columns=[label, *([options["id"]] if options.get("id") in frame.columns else [])])
-    rows = given[list(getattr(estimator, "feature_names_in_", given.columns))]
+    named = options.get("id")
+    given = frame.drop(columns=[label, *([named] if named in frame.columns else [])])
+    taken = [str(name) for name in getattr(estimator, "feature_names_in_", given.columns)]
+    if missing := [name for name in taken if name not in given.columns]:
+        raise FrameError(f"the frame has no column {missing[0]!r}, which the model takes")
+    for party in _parties(options["passive"]):
+        if odd := [name for name in party if name not in taken]:
+            raise FrameError(f"the model does not take the passive column {odd[0]!r}: its scores say nothing of it")
+    rows = given[taken]
+    # Whatever the model does not take is nobody's business.
+    frame = frame[[name for name in frame.columns if name in {*taken, label, named}]]
     if not hasattr(estimator, "predict_proba"):
-        numbers = pd.Series(np.asarray(estimator.predict(rows), dtype="float64").reshape(-1), index=frame.index)
+        if hasattr(estimator, "classes_"):
+            raise FrameError(
+                f"{type(estimator).__name__} has classes and no scores of them: take CalibratedClassifierCV, or give scores of your own"
+            )
+        predicted = np.asarray(estimator.predict(rows), dtype="float64")
+        if predicted.size != len(frame):
+            raise FrameError(
+                f"the model predicts {predicted.size // max(len(frame), 1)} numbers of a record: take one for each"
+            )
+        numbers = pd.Series(predicted.reshape(-1), index=frame.index)
         return try_table(frame, label=label, number=True, scores=numbers, **options)
     scores = pd.DataFrame(estimator.predict_proba(rows), columns=list(estimator.classes_), index=frame.index)
     return try_table(frame, label=label, scores=scores, **options)

@@ -13,9 +13,9 @@ pub enum AttackError {
     /// The view does not hold the passive parameters.
     #[error("this attack needs the passive party's parameters, and they are hidden (black box)")]
     NeedsParameters,
-    /// The attack takes weights, and the parameters are those of a network.
+    /// The attack takes a softmax of linear outputs, and the model is a network or one-vs-rest.
     #[error(
-        "this attack solves linear equations for the features, and the sub-models are not linear; `gradient_inversion` takes \
+        "this attack solves linear equations for the features, and the scores are no softmax of linear outputs; `gradient_inversion` takes \
          them, and `gaussian` where moments are known"
     )]
     NotLinear,

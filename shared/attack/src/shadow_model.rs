@@ -62,6 +62,9 @@ pub enum ShadowBias {
     /// The model's `bias` is a guess (0, say): the part that it lacks is estimated with the
     /// weights.
     Unknown,
+    /// Neither `bias` nor the active weights are those of the model, which somebody else computes:
+    /// both are estimated.
+    AllUnknown,
 }
 
 /// Estimated parameters. `Debug` shows no weight.
@@ -72,6 +75,8 @@ pub struct ShadowEstimate {
     pub w_pas: DMatrix<f64>,
     /// The estimate of the part that the bias lacks, k; it sums to 0. All 0 if the bias is known.
     pub bias_shift: DVector<f64>,
+    /// The estimate of the part that the active weights lack, k × d_act; 0 if they are known.
+    pub own_shift: DMatrix<f64>,
     /// Rank and condition of the auxiliary records.
     pub system: AuxiliarySystem,
     /// The end of a descent; `None` for least squares.
@@ -131,9 +136,16 @@ impl ShadowEstimate {
             .into());
         }
         let d = auxiliary.features();
+        let x = auxiliary.x.matrix().clone();
         let x = match bias {
-            ShadowBias::Known => auxiliary.x.matrix().clone(),
-            ShadowBias::Unknown => auxiliary.x.matrix().clone().insert_row(d, 1.0),
+            ShadowBias::Known => x,
+            ShadowBias::Unknown => x.insert_row(d, 1.0),
+            ShadowBias::AllUnknown => {
+                let own = view.active().matrix();
+                let mut x = x.insert_rows(d, 1 + own.nrows(), 1.0);
+                x.rows_mut(d + 1, own.nrows()).copy_from(own);
+                x
+            }
         };
         let inverse = PseudoInverse::new(&x)?;
         let (mut weights, descent) = match fit {
@@ -158,7 +170,11 @@ impl ShadowEstimate {
         }
         let bias_shift = match bias {
             ShadowBias::Known => DVector::zeros(model.classes()),
-            ShadowBias::Unknown => weights.column(d).into_owned(),
+            ShadowBias::Unknown | ShadowBias::AllUnknown => weights.column(d).into_owned(),
+        };
+        let own_shift = match bias {
+            ShadowBias::AllUnknown => weights.columns(d + 1, weights.ncols() - d - 1).into_owned(),
+            _ => DMatrix::zeros(model.classes(), model.active_weights().ncols()),
         };
         let system = AuxiliarySystem {
             records: auxiliary.records(),
@@ -166,7 +182,8 @@ impl ShadowEstimate {
             rank: inverse.rank,
             condition_number: inverse.condition_number(),
         };
-        Ok(Self { w_pas: weights.columns(0, d).into_owned(), bias_shift, system, descent })
+        let w_pas = weights.columns(0, d).into_owned();
+        Ok(Self { w_pas, bias_shift, own_shift, system, descent })
     }
 
     /// Returns the model with these parameters in place of the hidden ones.
@@ -176,8 +193,8 @@ impl ShadowEstimate {
     pub fn shadow_of(&self, model: &KnownModel) -> Result<KnownModel, AttackError> {
         same("estimated bias", "classes", model.classes(), self.bias_shift.len())?;
         let bias = model.bias() + &self.bias_shift;
-        let shadow =
-            KnownModel::white_box(model.active_weights().clone(), bias, self.w_pas.clone())?;
+        let w_act = model.active_weights() + &self.own_shift;
+        let shadow = KnownModel::white_box(w_act, bias, self.w_pas.clone())?;
         Ok(shadow.with_link(model.link()))
     }
 }
@@ -301,11 +318,12 @@ pub(super) static FIT: Setting<ShadowFit> = Setting {
 };
 pub(super) static BIAS: Setting<ShadowBias> = Setting {
     key: "shadow_bias",
-    takes: "whether a shadow model takes b as it is or estimates what it lacks: known or unknown (default known; of shadow_network \
-            unknown)",
+    takes: "whether a shadow model takes b as it is or estimates what it lacks: known, unknown, or all_unknown, which estimates the \
+            active weights too (default known; of shadow_network unknown)",
     read: |value| match value {
         "known" => Some(ShadowBias::Known),
         "unknown" => Some(ShadowBias::Unknown),
+        "all_unknown" => Some(ShadowBias::AllUnknown),
         _ => None,
     },
 };

@@ -8,7 +8,10 @@ use vfl_numerics::{Polytope, arg_max};
 use super::estimate::words_of;
 use super::{Centre, KnownPolicy};
 use crate::cells::Likelihood;
-use crate::{AdversaryView, Attack, AttackError, Cell, Cells, Entry, Group, Needs, Reconstruction};
+use crate::{
+    AdversaryView, Attack, AttackError, Cell, Cells, Entry, Group, Needs, Parameters,
+    Reconstruction,
+};
 
 /// The order of the scores: z_i ≥ z_j wherever the release of class i is larger. The cone is
 /// correct under order-preserving encryption, `ranking`, PRIVEE, rounding and every other defense
@@ -100,7 +103,7 @@ pub(crate) static RANKING_CONE: Entry = Entry {
 
 impl Attack for RankingCone {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        ORDERS
     }
 
     fn reconstruct(
@@ -111,6 +114,11 @@ impl Attack for RankingCone {
         Cells::new(view, orders(view.released()?))?.estimate(view, self.centre, rng)
     }
 }
+
+/// The needs of attacks on orders of the outputs, which are those of the scores under every link of
+/// classes.
+pub(super) const ORDERS: Needs =
+    Needs { parameters: Parameters::Differentiable, ..Needs::WHITE_BOX };
 
 impl LabelCone {
     /// Returns the set of features that each record's label allows.
@@ -134,7 +142,7 @@ pub(crate) static LABEL_CONE: Entry = Entry {
 
 impl Attack for LabelCone {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        ORDERS
     }
 
     fn reconstruct(

@@ -29,7 +29,8 @@ struct Work {
 impl Cells {
     pub(super) fn new(view: &AdversaryView<'_>, cells: Vec<Cell>) -> Result<Self, AttackError> {
         Ok(Self {
-            weights: view.weights()?.clone(),
+            // Cells of orders hold whatever the link; attacks with others ask for a softmax first.
+            weights: view.model().output_weights()?.clone(),
             known: view.known_logits(),
             cells,
             words: None,
@@ -63,15 +64,14 @@ impl Cells {
                     n
                 ];
         }
-        let solved = view.linear()?.solved(&estimates, view.b_prime()?);
-        let status = Status::Centre { rank: solved.rank };
+        let solved = match view.model().needs_tangents() {
+            true => None,
+            false => Some(view.linear()?.solved(&estimates, view.b_prime()?)),
+        };
+        let rank = solved.as_ref().map_or(d.min(view.model().classes() - 1), |of| of.rank);
+        let status = Status::Centre { rank };
         let evidence = Evidence::Cells(self);
-        Ok(Reconstruction {
-            solved: Some(solved),
-            outcomes,
-            evidence,
-            ..Reconstruction::new(estimates, status)
-        })
+        Ok(Reconstruction { solved, outcomes, evidence, ..Reconstruction::new(estimates, status) })
     }
 
     /// Estimates one record. `objective` is the distance by which the estimate misses the set.

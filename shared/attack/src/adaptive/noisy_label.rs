@@ -49,7 +49,7 @@ impl NoisyLabel {
     /// with variance at most p (1 − p)/(p − q)² or q (1 − q)/(p − q)². The indicator stands for the
     /// score, up to the variance of a uniform number.
     fn evidence(&self, view: &AdversaryView<'_>, labels: &[u32]) -> Result<Evidence, AttackError> {
-        let (weights, known) = (view.weights()?.clone(), view.known_logits());
+        let (weights, known) = (view.model().output_weights()?.clone(), view.known_logits());
         let (k, n) = known.shape();
         let (p, q) = self.channel(k);
         let gap = (p - q).max(1e-6);
@@ -79,7 +79,7 @@ pub(crate) static NOISY_LABEL: Entry = Entry {
 
 impl Attack for NoisyLabel {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        super::cones::ORDERS
     }
 
     fn reconstruct(
@@ -87,7 +87,7 @@ impl Attack for NoisyLabel {
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
-        let weights = view.weights()?;
+        let weights = view.model().output_weights()?;
         let (known, labels) = (view.known_logits(), view.released()?.predicted_labels());
         let (d, n, k) = (weights.ncols(), view.records(), weights.nrows());
         let (kept, other) = self.channel(k);
@@ -133,14 +133,12 @@ impl Attack for NoisyLabel {
                     n
                 ];
         }
-        let solved = view.linear()?.solved(&estimates, view.b_prime()?);
-        let (status, evidence) =
-            (Status::Centre { rank: solved.rank }, self.evidence(view, &labels)?);
-        Ok(Reconstruction {
-            solved: Some(solved),
-            outcomes,
-            evidence,
-            ..Reconstruction::new(estimates, status)
-        })
+        let solved = match view.model().needs_tangents() {
+            true => None,
+            false => Some(view.linear()?.solved(&estimates, view.b_prime()?)),
+        };
+        let rank = solved.as_ref().map_or(d.min(k - 1), |of| of.rank);
+        let (status, evidence) = (Status::Centre { rank }, self.evidence(view, &labels)?);
+        Ok(Reconstruction { solved, outcomes, evidence, ..Reconstruction::new(estimates, status) })
     }
 }

@@ -177,6 +177,18 @@ impl<'a> Decoder<'a> {
         Ok(false)
     }
 
+    /// Returns true if two points of the grid itself may have the same scores, other than by chance:
+    /// columns are related, as those of two categories of equal weight are. A search that lists all
+    /// points finds both of them.
+    pub(super) fn has_twins(&self) -> bool {
+        let alike = 4.0 * self.equations.reach();
+        self.even.basis().any(|(v, (misfit, away))| {
+            misfit <= alike
+                && self.axes.spans(v)
+                && self.even.points_expected(misfit + away) < BY_CHANCE
+        })
+    }
+
     /// Returns true if even the typical record has more points than its scores can tell apart.
     pub(super) fn is_ambiguous(&self) -> bool {
         self.ln_false >= CERTAIN.ln() || self.related

@@ -7,6 +7,7 @@
 //! a lattice. The likeliest intervals come first, and one that has too many points is halved.
 
 use std::f64::consts::TAU;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rayon::prelude::*;
@@ -25,7 +26,7 @@ const MOST_COORDINATES: usize = 48;
 /// It is some tens of seconds.
 const WORK: usize = 100_000_000;
 /// The most intervals of one record.
-const INTERVALS: usize = 20_000;
+const INTERVALS: usize = 8192;
 /// The most steps of the search in one interval.
 const NODES: u64 = 2000;
 /// The natural logarithm of the most grid points that are expected in an interval; one with more is
@@ -135,11 +136,11 @@ pub(super) fn decode(
     };
     let count = records.unwrap_or(view.records()).min(view.records());
     let reduction = axes.coordinates().max(4).pow(3);
-    let budget = (WORK / (count.max(1) * reduction)).clamp(1, INTERVALS);
+    let left = AtomicUsize::new(WORK / reduction);
     Ok((0..count)
         .into_par_iter()
         .map(|record| {
-            scores(record).decode(axes, moments.map(|known| (known, record)), tries, budget)
+            scores(record).decode(axes, moments.map(|known| (known, record)), tries, &left)
         })
         .collect())
 }
@@ -160,33 +161,40 @@ impl Scores {
     }
 
     /// Returns the equations on a grid that hold for all s of an interval: with the tangent at its
-    /// middle, and the largest error of it. `None` if an output is infinite at an end.
-    fn equations(&self, axes: &Axes, interval: Interval) -> Option<ScoreEquations> {
-        let middle = 0.5 * (interval.low + interval.high);
+    /// middle, the largest error of it, and as the last one that s lies within `reach` of the
+    /// middle. An output that is infinite at the upper end says nothing.
+    fn equations(&self, axes: &Axes, interval: Interval, reach: f64) -> ScoreEquations {
+        let middle = interval.middle();
         let half = 0.5 * (interval.high - interval.low);
         let n = self.logs.len();
-        let (mut rows, mut right) = (self.passive.clone(), DMatrix::zeros(n, 1));
-        let mut widths = DMatrix::zeros(n, 1);
+        // The row of s has no features.
+        let mut rows = self.passive.clone().insert_row(n, 0.0);
+        let (mut right, mut widths) = (DMatrix::zeros(n + 1, 1), DMatrix::zeros(n + 1, 1));
+        widths[n] = reach.max(f64::EPSILON * (1.0 + middle.abs()));
         for m in 0..n {
             // No σ is above 1.
             let at = |s: f64| (self.logs[m] + s).min(-f64::MIN_POSITIVE);
             // 1 − σ at the middle and at the upper end.
             let (l, open, open_high) =
                 (at(middle), -at(middle).exp_m1(), -at(interval.high).exp_m1());
-            if open <= 0.0 || open_high <= 0.0 {
-                return None;
+            // The second derivative of z in s is σ / (1 − σ)², and grows with s. An error of the
+            // logarithm moves the point at which the slope is taken.
+            let bend = at(interval.high + self.widths[m]).exp() / (open_high * open_high);
+            let width = self.widths[m] + 0.5 * (half + self.widths[m]).powi(2) * bend * open;
+            if self.widths[m] > 0.5 * open_high || !(width <= OPEN) {
+                rows.row_mut(m).fill(0.0);
+                widths[m] = OPEN;
+                continue;
             }
             rows.row_mut(m).scale_mut(open);
             right[m] = (l - open.ln() - self.known[m]) * open;
-            // The second derivative of z in s is σ / (1 − σ)², and grows with s.
-            let bend = at(interval.high).exp() / (open_high * open_high);
-            widths[m] = self.widths[m] + 0.5 * half * half * bend * open;
+            widths[m] = width;
         }
         let (origin, slopes) = axes.map();
         let a = row_differences(&rows);
         let mut b = row_differences(&right);
         b.column_mut(0).zip_apply(&(&a * origin), |b, start| *b -= start);
-        Some(ScoreEquations::of(a * slopes, b, widths))
+        ScoreEquations::of(a * slopes, b, widths)
     }
 
     /// Returns the s at which a grid point has these scores; `None` if it does not have them.
@@ -232,7 +240,7 @@ impl Scores {
     /// Returns ln of the number of grid points that are expected to fit the equations of an
     /// interval: those of the grid, times the share of a Gaussian of its covariance.
     fn ln_expected(&self, axes: &Axes, interval: Interval) -> f64 {
-        let Some(equations) = self.equations(axes, interval) else { return f64::INFINITY };
+        let equations = self.equations(axes, interval, 0.5 * (interval.high - interval.low));
         let (_, _, covariance) = axes.spread();
         let a = equations.weights(0) * &equations.a;
         let radius = equations.reach().sqrt();
@@ -280,15 +288,17 @@ impl Scores {
         axes: &Axes,
         moments: Option<(&CoordinateMoments, usize)>,
         tries: usize,
-        budget: usize,
+        left: &AtomicUsize,
     ) -> Option<PointList> {
         let (centre, metric, _) = axes.spread();
         let mut points: Vec<(Vec<i64>, f64)> = Vec::new();
         let mut open = self.intervals(axes, moments)?;
         let (mut reduced, mut intervals) = (None, 0);
+        let spend = |left: usize| left.checked_sub(1);
         while let Some(interval) = open.pop() {
             intervals += 1;
-            if intervals > budget || points.len() > MOST_POINTS {
+            let spent = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err();
+            if spent || intervals > INTERVALS || points.len() > MOST_POINTS {
                 return None;
             }
             let Some(found) = self.points_in(axes, interval, (&centre, &metric), &mut reduced)
@@ -324,7 +334,7 @@ impl Scores {
         (centre, metric): (&[f64], &DMatrix<f64>),
         reduced: &mut Option<GridLattice>,
     ) -> Option<Vec<Vec<i64>>> {
-        let equations = self.equations(axes, interval)?;
+        let equations = self.equations(axes, interval, 0.5 * (interval.high - interval.low));
         let (a, weights) = (&equations.a, equations.weights(0));
         let lattice = match reduced {
             Some(near) => near.with_equations(a, &weights),
@@ -348,12 +358,12 @@ impl Scores {
         axes: &Axes,
         moments: Option<(&CoordinateMoments, usize)>,
         tries: usize,
-        budget: usize,
+        left: &AtomicUsize,
     ) -> DecodedRecord {
         if self.logs.len() < 2 {
             return DecodedRecord::NOTHING;
         }
-        let Some(PointList { points, certain }) = self.points(axes, moments, tries, budget) else {
+        let Some(PointList { points, certain }) = self.points(axes, moments, tries, left) else {
             return DecodedRecord::NOTHING;
         };
         let distances = distances(&points, moments);
@@ -377,12 +387,11 @@ impl Scores {
     /// Returns true if no other grid point is expected to have the scores of the one at s by
     /// chance.
     fn is_no_chance(&self, axes: &Axes, s: f64, tries: usize) -> bool {
-        let Some(equations) = self.equations(axes, Interval { low: s, high: s }) else {
-            return false;
-        };
+        // Any s counts, and so do the other points of all of them.
+        let equations = self.equations(axes, Interval { low: s, high: s }, OPEN);
         // With two tries no lists are prepared, which this does not read.
         Decoder::new(axes, &equations, None, tries.max(2))
-            .is_ok_and(|decoder| !decoder.is_ambiguous())
+            .is_ok_and(|decoder| !decoder.is_ambiguous() && !decoder.has_twins())
     }
 }
 

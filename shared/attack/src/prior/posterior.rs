@@ -4,6 +4,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rayon::prelude::*;
+use vfl_core::types::ReleasedScores;
 use vfl_numerics::{
     ActiveSet, BoxSolution, ConfinedGaussian, FactoredCovariance, GaussianSystem, NearestOutcome,
     PseudoInverse,
@@ -81,10 +82,14 @@ impl Attack for Posterior {
     ) -> Result<Reconstruction, AttackError> {
         let prior = self.moments.of(view)?;
         let (means, covariance) = prior.given(view.active().matrix())?;
-        if view.model().needs_tangents() {
-            return self.through_network(view, &means, &covariance);
-        }
-        let found = self.evidence.reconstruct(view, rng)?;
+        let tangents = view.model().needs_tangents();
+        let found = match self.evidence.reconstruct(view, rng) {
+            // Orders of outputs are evidence under every link of classes.
+            Err(AttackError::NotLinear) if tangents => {
+                return self.through_network(view, &means, &covariance);
+            }
+            found => found?,
+        };
         let (estimates, outcomes) = match &found.evidence {
             Evidence::Nothing => return Err(AttackError::NoEvidence),
             Evidence::Equations(equations) => {
@@ -101,6 +106,10 @@ impl Attack for Posterior {
                 })?
             }
         };
+        if tangents {
+            let status = Status::Posterior { rank: means.nrows().min(view.model().classes() - 1) };
+            return Ok(Reconstruction { estimates, status, outcomes, ..found });
+        }
         let solved = view.linear()?.solved(&estimates, view.b_prime()?);
         let rank = solved.rank;
         let status = if solved.nullity == 0 { Status::Unique } else { Status::Posterior { rank } };
@@ -116,6 +125,9 @@ impl Posterior {
         means: &DMatrix<f64>,
         covariance: &DMatrix<f64>,
     ) -> Result<Reconstruction, AttackError> {
+        if let released @ ReleasedScores::Labels { .. } = view.released()? {
+            return Err(AttackError::unfit("a posterior along tangents", "scores", released));
+        }
         let factored = FactoredCovariance::new(covariance)?;
         let clipped = means.map(|v| v.clamp(0.0, 1.0));
         let (estimates, outcomes) = through_network(view, &clipped, |record, tangent| {

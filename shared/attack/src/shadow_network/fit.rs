@@ -191,7 +191,7 @@ pub fn fit_shadow(
         let origin = SubModelOrigin {
             spec: spec.clone(),
             features: auxiliary.features(),
-            active: bias == ShadowBias::Unknown,
+            active: bias != ShadowBias::Known,
             start: rng.random(),
         };
         let mut shadow = kinds::start(&origin)?;

@@ -458,6 +458,29 @@ proptest! {
         }
     }
 
+    /// Of a model that somebody else computes, d + d_act + 1 records give all weights: the adversary's own are estimated too.
+    #[test]
+    fn enough_records_give_the_adversarys_own_weights(k in 2usize..6, d_act in 0usize..4, d in 1usize..5, seed: u64) {
+        let world = Shadowed::new(k, d_act, d, d + d_act + 3, seed);
+        let (y, _, released) = world.parts(&world.records);
+        let white = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), world.w_pas.clone()).unwrap();
+        let view = AdversaryView::new(&white, &y, &released, Replacement::default()).unwrap();
+        let want = run(Method::HalfStar, &view);
+        prop_assume!(want.solved.as_ref().unwrap().condition_number < 1e3);
+        let nothing = KnownModel::black_box(DMatrix::zeros(k, d_act), DVector::zeros(k), d).unwrap();
+        let attack = ShadowModel {
+            fit: ShadowFit::LeastSquares, bias: ShadowBias::AllUnknown, inner: Box::new(HalfStar { clamped: false }),
+        };
+        let auxiliary = world.auxiliary();
+        let black = AdversaryView::new(&nothing, &y, &released, Replacement::default()).unwrap();
+        let black = black.with_side_information(SideInformation { auxiliary: Some(&auxiliary), ..SideInformation::default() });
+        let found = attack.reconstruct(&black, &mut generator()).unwrap();
+        let system = found.solved.as_ref().unwrap().auxiliary.unwrap();
+        prop_assert_eq!((system.rank, system.unknowns), (d + d_act + 1, d + d_act + 1));
+        prop_assume!(system.condition_number < 1e3);
+        prop_assert!((found.estimates - &want.estimates).amax() < 1e-6);
+    }
+
     /// The descent ends where the gradient (c − ĉ) Xᵀ is 0, on scores that no model gives too, and then no estimate has a
     /// smaller divergence, that of least squares included. On exact scores both find the same weights of least norm.
     #[test]

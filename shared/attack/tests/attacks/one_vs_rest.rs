@@ -25,10 +25,16 @@ struct Case {
 impl Case {
     fn new(k: usize, x: DMatrix<f64>, seed: u64) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
-        let mut weight = |scale: f64| scale * (2.0 * rng.random::<f64>() - 1.0);
-        let w = DMatrix::from_fn(k, x.nrows(), |_, _| weight(4.0));
-        let w_act = DMatrix::from_fn(k, 1, |_, _| weight(1.0));
-        let bias = DVector::from_fn(k, |_, _| weight(1.0));
+        let w = DMatrix::from_fn(k, x.nrows(), |_, _| 8.0 * rng.random::<f64>() - 4.0);
+        Self::of(w, x, seed + 1)
+    }
+
+    /// A model with these passive weights.
+    fn of(w: DMatrix<f64>, x: DMatrix<f64>, seed: u64) -> Self {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut weight = || 2.0 * rng.random::<f64>() - 1.0;
+        let w_act = DMatrix::from_fn(w.nrows(), 1, |_, _| weight());
+        let bias = DVector::from_fn(w.nrows(), |_, _| weight());
         let y = DMatrix::from_fn(1, x.ncols(), |_, j| (0.3 * j as f64).sin().abs());
         let mut z = &w_act * &y + &w * &x;
         z.column_iter_mut().for_each(|mut z| z += &bias);
@@ -139,6 +145,83 @@ fn whole_numbers_come_back_from_exact_scores() {
         alike += usize::from((c.column(0) - target.column(0)).amax() < 1e-11);
     }
     assert_eq!(alike, 1);
+}
+
+/// Two categories of equal weights have the same scores: neither is certain, whatever else of the record is.
+#[test]
+fn categories_of_equal_weights_are_not_told_apart() {
+    let mut x = whole(4, 30, 20, 13);
+    for (j, mut column) in x.column_iter_mut().enumerate() {
+        (0..3).for_each(|i| column[i] = f64::from(u8::from(j % 3 == i)));
+    }
+    let mut w = Case::new(4, x.clone(), 14).w;
+    let twin = w.column(0).into_owned();
+    w.set_column(1, &twin);
+    let case = Case::of(w, x, 15);
+    for groups in ["0-2", "0-2,3-3"] {
+        // Without an axis of steps too, where the last column is always 1.
+        let mut case = Case::of(case.w.clone(), case.x.clone(), 15);
+        let step = "0,0,0,0.05";
+        if groups.ends_with("3-3") {
+            let mut x = case.x.clone();
+            x.row_mut(3).fill(1.0);
+            case = Case::of(case.w, x, 15);
+        }
+        let settings = [("groups", groups), ("step", step)];
+        let found = case.attack("lattice", "none", &settings, SideInformation::default()).unwrap();
+        for (j, certain) in found.certain.iter().enumerate() {
+            assert!(!certain || j % 3 == 2, "{groups} {j} {:?}", found.remarks);
+        }
+        let right = |j: &usize| (found.estimates.column(*j) - case.x.column(*j)).amax() < 1e-9;
+        assert!((2..30).step_by(3).all(|j| right(&j)), "{groups} {:?}", found.remarks);
+    }
+}
+
+/// With steep weights the σ of a class is 1 to a double in most records, and says next to nothing: the others do.
+#[test]
+fn steep_weights_do_not_hide_the_features() {
+    let x = whole(3, 40, 30, 17);
+    let w = Case::new(4, x.clone(), 18).w * 12.0;
+    let case = Case::of(w, x, 19);
+    let step = (1.0 / 30.0).to_string();
+    let found = case.attack("lattice", "none", &[("step", &step)], SideInformation::default());
+    let found = found.unwrap();
+    let off = |j: usize| (found.estimates.column(j) - case.x.column(j)).amax();
+    let saturated = (0..40).filter(|&j| case.z.column(j).max() > 40.0).count();
+    assert!(saturated > 10, "{saturated}");
+    let certain = (0..40).filter(|&j| found.certain[j]).count();
+    assert!(certain >= 30, "{certain} {:?}", found.remarks);
+    assert!((0..40).all(|j| !found.certain[j] || off(j) < 1e-9));
+}
+
+/// The order of the outputs is that of the scores: from labels and rankings the estimates are those under a softmax of the same
+/// outputs, with and without moments.
+#[test]
+fn orders_are_read_under_every_link() {
+    let case = Case::new(4, whole(3, 40, 1000, 21), 22);
+    let known = whole(4, 400, 1000, 23);
+    let prior = Prior::of_records(&known.rows(1, 3).into_owned(), &known.rows(0, 1).into_owned());
+    let prior = prior.unwrap();
+    let side = SideInformation { prior: Some(&prior), ..SideInformation::default() };
+    let model = &case.model;
+    let weights = (model.active_weights().clone(), model.bias().clone(), case.w.clone());
+    let softmax = KnownModel::white_box(weights.0, weights.1, weights.2).unwrap();
+    for (name, policy) in [
+        ("label_cone", "class_label"),
+        ("noisy_label", "randomized_label (epsilon = 3.0)"),
+        ("ranking_cone", "rounding (decimals = 12)"),
+        ("posterior_mean", "class_label"),
+    ] {
+        let released = case.released(policy);
+        let [own, other] = [&case.model, &softmax].map(|model| {
+            let view = AdversaryView::new(model, &case.y, &released, Replacement::default());
+            let view = view.unwrap().with_side_information(side);
+            let settings = Settings::read([("policy", policy)]).unwrap();
+            let attack = name.parse::<Method>().unwrap().build(&settings);
+            run(&*attack, &view, 3).unwrap().estimates
+        });
+        assert!((own - other).amax() < 1e-12, "{name}");
+    }
 }
 
 /// A reader who takes the scores for those of softmax finds nothing: the sum of the σ is what makes them differ.

@@ -204,6 +204,9 @@ pub enum BackwardError {
     /// There was no forward pass before.
     #[error("a gradient came without a batch before it")]
     NoBatch,
+    /// A head of models that are imported alone.
+    #[error("models of one class against the rest each are imported, not trained")]
+    NotTrained,
     /// A gradient of another shape than the outputs.
     #[error(transparent)]
     Shape(#[from] ShapeError),

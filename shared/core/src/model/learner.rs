@@ -45,6 +45,8 @@ impl From<BackwardError> for LearnerError {
     fn from(error: BackwardError) -> Self {
         match error {
             BackwardError::NoBatch => Self::NoBatch,
+            // The configuration of a training refuses such models before.
+            BackwardError::NotTrained => Self::NoBatch,
             BackwardError::Shape(error) => Self::Shape(error),
         }
     }

@@ -13,8 +13,8 @@ pub struct Sum {
     classes: usize,
     widths: Vec<usize>,
     link: Link,
-    /// The logits of the last forward pass.
-    batch: Option<DMatrix<f64>>,
+    /// Number of records of the last forward pass.
+    batch: Option<usize>,
 }
 
 impl Sum {
@@ -82,24 +82,23 @@ impl Head for Sum {
 
     fn forward(&mut self, outputs: Vec<LogitShare>) -> Result<Logits, ShapeError> {
         let logits = self.combine(outputs)?;
-        self.batch = Some(logits.matrix().clone());
+        self.batch = Some(logits.records());
         Ok(logits)
     }
 
-    /// Gives each party the gradient of the sum, since ∂z/∂z_p is the identity. The slope of
-    /// ln σ(z) is 1 − σ(z).
-    fn backward(&mut self, mut gradient: DMatrix<f64>) -> Result<HeadGradients, BackwardError> {
-        let logits = self.batch.take().ok_or(BackwardError::NoBatch)?;
-        let records = logits.ncols();
+    /// Gives each party the gradient of the logits, since ∂z/∂z_p is the identity. Models of one
+    /// class against the rest each are not trained.
+    fn backward(&mut self, gradient: DMatrix<f64>) -> Result<HeadGradients, BackwardError> {
+        if self.link == Link::OneVsRest {
+            return Err(BackwardError::NotTrained);
+        }
+        let records = self.batch.take().ok_or(BackwardError::NoBatch)?;
         let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };
         if gradient.nrows() != self.classes {
             return Err(size("classes", self.classes, gradient.nrows()).into());
         }
         if gradient.ncols() != records {
             return Err(size("records", records, gradient.ncols()).into());
-        }
-        if self.link == Link::OneVsRest {
-            gradient.zip_apply(&logits, |slope, ln_sigmoid| *slope *= -ln_sigmoid.exp_m1());
         }
         let gradient = OutputGradient::new(gradient);
         Ok(HeadGradients { parties: vec![gradient; self.widths.len()], parameters: Vec::new() })

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
 use vfl_core::data::table::FeatureTable;
-use vfl_core::model::{Parameters, SubModel, kinds};
+use vfl_core::model::{Link, Parameters, SubModel, kinds};
 use vfl_numerics::determined_rows;
 
 use super::AssessError;
@@ -44,9 +44,12 @@ impl ToldFeatures {
     ) -> Result<Self, AssessError> {
         let kind = kinds::find(parameters.spec.kind());
         // Outputs of a linear part are always added, one per class: a common shift of them does not
-        // show. The outputs of a network may go into a top model, which sees all of them.
-        let added =
-            kind.is_ok_and(|kind| kind.linear()) && parameters.spec.width() as usize == classes;
+        // show in a softmax. It shows in sigmoids, and the outputs of a network may go into a top
+        // model, which sees all of them.
+        let softmax = parameters.spec.link().is_ok_and(|link| link == Link::Softmax);
+        let added = softmax
+            && kind.is_ok_and(|kind| kind.linear())
+            && parameters.spec.width() as usize == classes;
         let model = kinds::restore(parameters).map_err(|e| AssessError::Model(e.to_string()))?;
         Self::of(&*model, added, table.block().matrix())
     }
@@ -93,7 +96,8 @@ impl ToldFeatures {
             let variance = covariance[(m + feature, m + feature)];
             let told = values.iter().enumerate().filter(|(_, value)| **value > least);
             let explained: f64 = told.map(|(at, value)| along[(at, feature)].powi(2) / value).sum();
-            if variance > 0.0 { (explained / variance).clamp(0.0, 1.0) } else { 0.0 }
+            // Adding 0 removes the sign of a negative zero.
+            if variance > 0.0 { (explained / variance).clamp(0.0, 1.0) + 0.0 } else { 0.0 }
         };
         Ok(Self { records: n, outputs: m, shares: (0..d).map(share).collect() })
     }
@@ -143,8 +147,9 @@ impl ToldFeatures {
 mod tests {
     use super::*;
     use crate::assess::assess;
-    use vfl_core::model::{LinearParameters, Link, ParameterFile};
-    use vfl_core::types::FeatureBlock;
+    use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+    use vfl_core::model::{LinearParameters, ParameterFile};
+    use vfl_core::types::{FeatureBlock, RecordIds};
 
     fn records(n: usize) -> DMatrix<f64> {
         DMatrix::from_fn(3, n, |f, r| {
@@ -175,6 +180,26 @@ mod tests {
         for (number, score) in told.shares.iter().zip(&scores.shares) {
             assert!((number - score).abs() < 1e-12, "{number} {score}");
         }
+    }
+
+    /// Equal weights of all classes do not show in a softmax, and do in sigmoids.
+    #[test]
+    fn a_common_shift_shows_in_sigmoids() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let features = names.clone().map(|name| FeatureSpec::numeric(name, 0.0, 1.0));
+        let schema = FeatureSchema::new(features.into(), None).unwrap();
+        let ids = RecordIds::new((0..200).map(|at| format!("r{at}"))).unwrap();
+        let block = FeatureBlock::new(records(200)).unwrap();
+        let table = FeatureTable::new(schema, ids, block, None).unwrap();
+        let classes = ["x", "y", "z"].map(str::to_owned).to_vec();
+        let weights = DMatrix::from_fn(3, 3, |_, feature| if feature == 0 { 3.0 } else { 0.0 });
+        let told = |link| {
+            let (classes, names) = (classes.clone(), names.to_vec());
+            let part = ParameterFile::of_link(link, classes, names, weights.clone(), None);
+            ToldFeatures::measure(&part.unwrap().stored().unwrap(), 3, &table).unwrap()
+        };
+        assert_eq!(told(Link::Softmax).shares[0], 0.0);
+        assert!(told(Link::OneVsRest).shares[0] > 0.999);
     }
 
     /// For a linear part, the mean over features is the closed form of the informed adversary.

@@ -75,7 +75,7 @@ impl PrivateRelease {
         }
         if link == Link::OneVsRest && !Self::is_of_order(policy) {
             return Err(format!(
-                "`{policy}` is not computed on shares for a one-vs-rest model: class_label and ranking are; take one of them, or {PLAIN}"
+                "`{policy}` is not computed on shares for a one-vs-rest model: class_label is; take that, or {PLAIN}"
             ));
         }
         let ranks = || match vectors.len() == classes {
