@@ -114,7 +114,7 @@ async fn an_audit_knows_the_link() {
     let plan = Plan {
         aware: true,
         schema: true,
-        ..Plan::of(test_ids(&here.dataset, 0, 40), policies, attacks, 11)
+        ..Plan::of(test_ids(&here.dataset, 0, 120), policies, attacks, 11)
     };
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
     let exact = &findings.audits[0];

@@ -155,7 +155,7 @@ async fn a_model_that_cannot_be_trained_is_refused_by_name() {
         (pb::ModelConfig { combiner: 9, ..plain.clone() }, "`combiner` is out of range"),
         (
             pb::ModelConfig { kind: "forest".into(), ..plain.clone() },
-            "this version knows `softmax_regression`, `mlp`",
+            "this version knows `softmax_regression`, `one_vs_rest`, `mlp`",
         ),
         (
             pb::ModelConfig {
