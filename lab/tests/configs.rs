@@ -102,7 +102,11 @@ fn a_model_that_is_not_there_is_refused_with_its_line() {
     for (from, to, says) in [
         (combiner, "combiner = \"concat\"", "`concat` does not take `softmax_regression`"),
         (combiner, "combiner = \"mean\"", "expected `sum` or `concat`"),
-        (kind, "kind = \"forest\"", "this version knows `softmax_regression`, `one_vs_rest`, `mlp`"),
+        (
+            kind,
+            "kind = \"forest\"",
+            "this version knows `softmax_regression`, `one_vs_rest`, `mlp`",
+        ),
         (
             kind,
             "kind = \"mlp\"\nhidden = [0]",

@@ -660,7 +660,10 @@ fn attacks_on_equations_say_that_networks_are_not_linear() {
     for (file, text, case) in golden_cases("network_") {
         for attack in ["least_squares", "half_star", "rcc1", "rcc2", "constrained_least_squares"] {
             let error = attack_case(&text, &[attack], &Settings::default(), 1).unwrap_err();
-            assert!(error.contains("the scores are no softmax of linear outputs"), "{file} {attack}: {error}");
+            assert!(
+                error.contains("the scores are no softmax of linear outputs"),
+                "{file} {attack}: {error}"
+            );
         }
         let settings = Settings::read([("epochs", "3")]).unwrap();
         let got = answer(&text, &["generative_regression"], &settings);

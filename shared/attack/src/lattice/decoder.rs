@@ -177,7 +177,7 @@ impl<'a> Decoder<'a> {
         Ok(false)
     }
 
-    /// Returns true if two points of the grid itself may have the same scores, other than by chance:
+    /// Returns true if two points of the grid itself may have the same scores, and not by chance:
     /// columns are related, as those of two categories of equal weight are. A search that lists all
     /// points finds both of them.
     pub(super) fn has_twins(&self) -> bool {
