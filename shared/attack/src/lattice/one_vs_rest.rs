@@ -181,7 +181,8 @@ impl Scores {
             // logarithm moves the point at which the slope is taken.
             let bend = at(interval.high + self.widths[m]).exp() / (open_high * open_high);
             let width = self.widths[m] + 0.5 * (half + self.widths[m]).powi(2) * bend * open;
-            if self.widths[m] > 0.5 * open_high || !(width <= OPEN) {
+            // NaN where σ is 1 to a double.
+            if self.widths[m] > 0.5 * open_high || width.is_nan() || width > OPEN {
                 rows.row_mut(m).fill(0.0);
                 widths[m] = OPEN;
                 continue;
