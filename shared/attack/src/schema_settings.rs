@@ -12,9 +12,10 @@ pub fn schema_settings(features: &[FeatureSpec]) -> Vec<(&'static str, String)> 
     let step = |f: &FeatureSpec| if f.min == f.max { 1.0 } else { f.grid().unwrap_or(0.0) };
     let steps: Vec<f64> = features.iter().map(step).collect();
     // A range of 0 to 1 without a step may be normalised, and then says nothing of the owner's
-    // units.
+    // units. Weights of a feature with a scale are of no such unit.
     let width = |f: &FeatureSpec| {
-        if (f.min, f.max, f.grid()) == (0.0, 1.0, None) { 0.0 } else { f.max - f.min }
+        let unknown = (f.min, f.max, f.grid()) == (0.0, 1.0, None) || f.scale.is_some();
+        if unknown { 0.0 } else { f.max - f.min }
     };
     let widths: Vec<f64> = features.iter().map(width).collect();
     let groups: Vec<String> =

@@ -63,6 +63,8 @@ pub(super) struct Axes {
     axes: Vec<(Axis, Range<usize>)>,
     /// Features that are the same in all records.
     fixed: Vec<(usize, f64)>,
+    /// Features on no grid, with their ranges. Their points are the middles.
+    free: Vec<(usize, f64, f64)>,
 }
 
 impl Axes {
@@ -76,7 +78,8 @@ impl Axes {
         steps: impl Fn(usize) -> Option<f64>,
     ) -> Result<Self, Vec<usize>> {
         let d = knowledge.features();
-        let (mut grid, mut unknown) = (Self { d, axes: Vec::new(), fixed: Vec::new() }, Vec::new());
+        let (axes, fixed, free) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut grid, mut unknown) = (Self { d, axes, fixed, free }, Vec::new());
         let mut in_group = vec![false; d];
         for group in knowledge.groups() {
             in_group[group.clone()].fill(true);
@@ -116,6 +119,36 @@ impl Axes {
         if unknown.is_empty() { Ok(grid) } else { Err(unknown) }
     }
 
+    /// Builds the grid of all features but those that are `free`, which are solved for. `steps` is
+    /// used where the knowledge has none; `None` if another one's grid is not known.
+    pub(super) fn partial(
+        knowledge: &FeatureKnowledge,
+        free: &[usize],
+        steps: impl Fn(usize) -> Option<f64>,
+    ) -> Option<Self> {
+        // A grid of two points stands for each of them until it is taken out.
+        let range = |feature: usize| knowledge.ranges()[feature];
+        let width = |feature| match free.contains(&feature) {
+            true => Some(range(feature).1 - range(feature).0),
+            false => steps(feature),
+        };
+        let mut grid = Self::new(knowledge, width).ok()?;
+        let axes = std::mem::take(&mut grid.axes);
+        let on_grid = |axis: &Axis| match axis {
+            Axis::Steps { feature, .. } => !free.contains(feature),
+            _ => true,
+        };
+        axes.into_iter().filter(|(axis, _)| on_grid(axis)).for_each(|(axis, _)| grid.push(axis));
+        grid.free =
+            free.iter().map(|&feature| (feature, range(feature).0, range(feature).1)).collect();
+        Some(grid)
+    }
+
+    /// Returns the features that are solved for, with their ranges.
+    pub(super) fn free(&self) -> &[(usize, f64, f64)] {
+        &self.free
+    }
+
     fn push(&mut self, axis: Axis) {
         let first = self.coordinates();
         let range = first..first + axis.width();
@@ -137,6 +170,9 @@ impl Axes {
         let mut origin = DVector::zeros(self.d);
         let mut slopes = DMatrix::zeros(self.d, self.coordinates());
         self.fixed.iter().for_each(|&(feature, value)| origin[feature] = value);
+        self.free
+            .iter()
+            .for_each(|&(feature, lower, upper)| origin[feature] = 0.5 * (lower + upper));
         for (axis, range) in &self.axes {
             axis.option(0, |feature, value| origin[feature] = value);
             for (option, coordinate) in range.clone().enumerate() {

@@ -46,8 +46,8 @@ pub(super) struct CoordinateMoments {
 /// The result of decoding one record.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DecodedRecord {
-    /// The likeliest coordinates, if a point of the grid was found.
-    pub(super) t: Option<Vec<i64>>,
+    /// The features of the likeliest point of the grid, d, if one was found.
+    pub(super) point: Option<DVector<f64>>,
     /// True if no other point of the grid fits.
     pub(super) certain: bool,
     /// The probability of the point among those that fit; 1 if it is certain.
@@ -61,7 +61,7 @@ pub(super) struct DecodedRecord {
 impl DecodedRecord {
     /// A record that was not decoded.
     pub(super) const NOTHING: Self =
-        Self { t: None, certain: false, probability: 0.0, mean: None, misfit: f64::INFINITY };
+        Self { point: None, certain: false, probability: 0.0, mean: None, misfit: f64::INFINITY };
 }
 
 /// The search for the points of one grid.
@@ -109,8 +109,8 @@ impl<'a> Decoder<'a> {
             None => None,
         };
         // If several grids are tried, preparing lists for each takes longer than the search.
-        let few =
-            if axes.ln_points() <= LN_MATCHED && tries == 1 { axes.options(2000.0) } else { None };
+        let few = axes.ln_points() <= LN_MATCHED && tries == 1 && axes.free().is_empty();
+        let few = if few { axes.options(2000.0) } else { None };
         let matching =
             few.and_then(|options| Some((matching(&options, axes, &equations.a)?, options)));
         let tries = tries.max(1) as f64;
@@ -252,7 +252,7 @@ impl<'a> Decoder<'a> {
         } else {
             self.ln_false_points(&self.equations.weights(record))
         };
-        Some(self.weighed(&points, true, ln_false))
+        Some(self.weighed(record, &points, true, ln_false))
     }
 
     /// Returns minus twice the logarithm of the prior density of a point; 0 without moments.
@@ -291,14 +291,14 @@ impl<'a> Decoder<'a> {
                     .into_iter()
                     .map(|point| GridPoint { away: self.away(record, &point.t), ..point })
                     .collect();
-                return self.weighed(&points, list.complete, ln_false);
+                return self.weighed(record, &points, list.complete, ln_false);
             }
         }
         if let (Some(lattice), Some(known)) = (informed, self.moments) {
             let mean: Vec<f64> = known.means.column(record).iter().copied().collect();
-            let decoded =
-                self.likeliest(&b, &mean, lattice, self.axes.coordinates() as f64, ln_false);
-            if decoded.t.is_some() {
+            let typical = self.axes.coordinates() as f64;
+            let decoded = self.likeliest(record, &mean, lattice, typical, ln_false);
+            if decoded.point.is_some() {
                 return decoded;
             }
             // A record far from the prior mean may still be the only one that fits.
@@ -306,14 +306,14 @@ impl<'a> Decoder<'a> {
         if listed {
             DecodedRecord::NOTHING
         } else {
-            self.likeliest(&b, &self.centre, even, self.axes.reach(), ln_false)
+            self.likeliest(record, &self.centre, even, self.axes.reach(), ln_false)
         }
     }
 
     /// Searches the likeliest points around a centre.
     fn likeliest(
         &self,
-        b: &[f64],
+        record: usize,
         centre: &[f64],
         lattice: &GridLattice,
         typical: f64,
@@ -323,9 +323,10 @@ impl<'a> Decoder<'a> {
         if lattice.points_expected(reach + typical) > HOPELESS {
             return DecodedRecord::NOTHING;
         }
+        let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
         let square = reach + typical + 4.0 * (2.0 * typical).sqrt() + BESIDE;
         let mut best = f64::INFINITY;
-        let list = lattice.points_near(b, centre, square, NODES, |point| {
+        let list = lattice.points_near(&b, centre, square, NODES, |point| {
             if point.misfit > reach || !self.axes.contains(&point.t) {
                 return None;
             }
@@ -338,10 +339,10 @@ impl<'a> Decoder<'a> {
             // ball.
             points.iter_mut().for_each(|point| point.away = 0.0);
         }
-        let mut decoded = self.weighed(&points, list.complete, ln_false);
+        let mut decoded = self.weighed(record, &points, list.complete, ln_false);
         // The ball is around the usual records: points outside may fit.
         decoded.certain = false;
-        if !list.complete && decoded.t.is_some() {
+        if !list.complete && decoded.point.is_some() {
             // The rest of the ball was not searched: it has as many points as its volume holds.
             let expected = lattice.points_expected(best + decoded.misfit);
             decoded.probability = decoded.probability.min(1.0 / (1.0 + expected));
@@ -350,25 +351,47 @@ impl<'a> Decoder<'a> {
     }
 
     /// Weighs points by their prior density.
-    fn weighed(&self, points: &[GridPoint], complete: bool, ln_false: f64) -> DecodedRecord {
+    fn weighed(
+        &self,
+        record: usize,
+        points: &[GridPoint],
+        complete: bool,
+        ln_false: f64,
+    ) -> DecodedRecord {
         let Some(best) = points.iter().min_by(|a, b| a.away.total_cmp(&b.away)) else {
             return DecodedRecord::NOTHING;
         };
         let weight = |point: &GridPoint| (-0.5 * (point.away - best.away)).exp();
         let total: f64 = points.iter().map(weight).sum();
         let mean = complete.then(|| {
-            let sum =
-                points.iter().map(|p| self.axes.features(&p.t) * weight(p)).reduce(|a, b| a + b);
+            let features = points.iter().map(|p| self.features(record, &p.t).0 * weight(p));
+            let sum = features.reduce(|a, b| a + b);
             sum.map(|sum| sum / total)
         });
-        let certain = complete && points.len() == 1 && ln_false < CERTAIN.ln() && !self.related;
+        let (point, determined) = self.features(record, &best.t);
+        let single = complete && points.len() == 1 && ln_false < CERTAIN.ln() && !self.related;
         DecodedRecord {
-            t: Some(best.t.clone()),
-            certain,
+            point: Some(point),
+            certain: single && determined,
             probability: 1.0 / total,
             mean: mean.flatten(),
             misfit: best.misfit,
         }
+    }
+
+    /// Returns the features of a grid point of a record, those on no grid among them, and true if
+    /// the equations determine the latter.
+    fn features(&self, record: usize, t: &[i64]) -> (DVector<f64>, bool) {
+        let mut x = self.axes.features(t);
+        let free = self.axes.free();
+        if free.is_empty() {
+            return (x, true);
+        }
+        let (places, determined) = self.equations.solve_free(record, t);
+        for (&(feature, lower, upper), place) in free.iter().zip(&places) {
+            x[feature] = 0.5 * (lower + upper) + 0.5 * (upper - lower) * place;
+        }
+        (x, determined)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The equations of a view in the coordinates of a grid, with the precision of each.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{Cholesky, DMatrix, DVector};
 
 use super::axes::Axes;
 use vfl_core::model::Link;
@@ -18,6 +18,13 @@ const MOST_CORRECTED: f64 = 4.5;
 /// The largest ratio of their widths at which scores of one class in two records count as equally
 /// precise.
 const ALIKE: f64 = 4.0;
+/// The factor by which equations are wider if features are solved for, which loses digits.
+const ELIMINATED: f64 = 4.0;
+/// The precision, in units of the errors, to which half a range must be known for a feature on no
+/// grid to count as determined.
+const DETERMINED: f64 = 1e7;
+/// The share of the largest singular value above which one counts for the rank.
+const RANK: f64 = 1e-10;
 
 /// A t = b for each record, and the largest error of b by rounding.
 pub(super) struct ScoreEquations {
@@ -27,6 +34,12 @@ pub(super) struct ScoreEquations {
     pub(super) b: DMatrix<f64>,
     /// Half the width of each logarithm of a score, k × n, in units of the logits.
     widths: DMatrix<f64>,
+    /// The columns of the features that are on no grid, from the middle to the end of their
+    /// ranges, (k − 1) × u.
+    free: DMatrix<f64>,
+    /// The orthonormal matrix by which A and b were multiplied, (k − 1) × (k − 1). The first rows
+    /// of the products are without the features on no grid.
+    turn: DMatrix<f64>,
 }
 
 /// The release as the adversary reads it.
@@ -159,7 +172,8 @@ impl ScoreEquations {
     /// Creates equations A t = b from differences of neighbouring numbers; `widths` are half the
     /// widths of these numbers, one row more than A has.
     pub(super) fn of(a: DMatrix<f64>, b: DMatrix<f64>, widths: DMatrix<f64>) -> Self {
-        Self { a, b, widths }
+        let (free, turn) = (DMatrix::zeros(a.nrows(), 0), DMatrix::identity(a.nrows(), a.nrows()));
+        Self { a, b, widths, free, turn }
     }
 
     /// Builds the equations on a grid; `wider` is the factor by which they are wider than their
@@ -175,7 +189,37 @@ impl ScoreEquations {
         let (mut b, widths) = reading.right_sides(view)?;
         let start = system * &origin;
         b.column_iter_mut().for_each(|mut column| column -= &start);
-        Ok(Self { a: system * slopes, b, widths: widths * wider })
+        let free = axes.free();
+        let free = DMatrix::from_fn(system.nrows(), free.len(), |m, at| {
+            let (feature, lower, upper) = free[at];
+            0.5 * (upper - lower) * system[(m, feature)]
+        });
+        let (m, u) = free.shape();
+        let a = system * slopes;
+        if u == 0 || u >= m {
+            return Ok(Self { free, ..Self::of(a, b, widths * wider) });
+        }
+        let (basis, r) = basis_from(&free);
+        let turn = DMatrix::from_fn(m, m, |i, j| basis[(j, (i + r) % m)]);
+        let widths = widths * wider * ELIMINATED;
+        Ok(Self { a: &turn * a, b: &turn * b, widths, free, turn })
+    }
+
+    /// Returns the features on no grid for a grid point of a record, u numbers from −1 to 1 for
+    /// the ends of their ranges, and true if the equations determine all of them.
+    pub(super) fn solve_free(&self, record: usize, t: &[i64]) -> (DVector<f64>, bool) {
+        let t = DVector::from_iterator(t.len(), t.iter().map(|t| *t as f64));
+        let d = weights(&self.widths.column(record).into_owned());
+        let left = &d * self.turn.transpose() * (self.b.column(record) - &self.a * t);
+        let columns = (&d * &self.free).svd(true, true);
+        let least = columns.singular_values.min();
+        let (Some(u), Some(v)) = (columns.u, columns.v_t) else {
+            return (DVector::zeros(self.free.ncols()), false);
+        };
+        // The middle where the equations say nothing: a uniform value has the variance 1/3.
+        let shrunk = columns.singular_values.map(|s| s / (s * s + 3.0));
+        let x = v.transpose() * shrunk.component_mul(&(u.transpose() * left));
+        (x.map(|x| x.clamp(-1.0, 1.0)), least >= DETERMINED)
     }
 
     /// Returns the largest errors of the entries of a record's b.
@@ -186,7 +230,7 @@ impl ScoreEquations {
 
     /// Returns the largest ‖D (A t − b)‖² that the true t of a record may have. The least is 0.
     pub(super) fn reach(&self) -> f64 {
-        3.0 * self.widths.nrows() as f64 * 1.05
+        3.0 * (self.widths.nrows() + self.free.ncols()) as f64 * 1.05
     }
 
     /// Returns weights of the equations, and true if all records are alike. Then the weights are
@@ -199,20 +243,61 @@ impl ScoreEquations {
         let least = self.widths.row_iter().map(|row| row.min());
         let alike = most.iter().zip(least).all(|(most, least)| *most <= ALIKE * least);
         if alike {
-            return (weights(&most), true);
+            return (self.without_free(weights(&most)), true);
         }
         // A typical record, from which lattices are reduced.
         let typical = self.widths.row_iter().map(|row| {
             let logs: f64 = row.iter().map(|w| w.ln()).sum();
             (logs / row.len().max(1) as f64).exp()
         });
-        (weights(&DVector::from_iterator(self.widths.nrows(), typical)), false)
+        (self.without_free(weights(&DVector::from_iterator(self.widths.nrows(), typical))), false)
     }
 
     /// Returns the weights of the equations of a record.
     pub(super) fn weights(&self, record: usize) -> DMatrix<f64> {
-        weights(&self.widths.column(record).into_owned())
+        self.without_free(weights(&self.widths.column(record).into_owned()))
     }
+
+    /// Adds what is not known of the features on no grid to the errors of the equations with
+    /// weights D: a value that is uniform in its range.
+    ///
+    /// The covariance of D times the errors is I + B Bᵀ, where B = D F / √3 and F are the columns of
+    /// these features. In an orthonormal basis that begins with the span of B, the equations
+    /// behind it stay as precise as they are, and those within say little. An inverse square root
+    /// of the whole would lose the former behind the latter.
+    fn without_free(&self, d: DMatrix<f64>) -> DMatrix<f64> {
+        let (m, u) = self.free.shape();
+        if u == 0 || u >= m {
+            return d;
+        }
+        let spread = &d * &self.free / 3f64.sqrt();
+        let (basis, r) = basis_from(&spread);
+        let turned = basis.transpose() * d * self.turn.transpose();
+        let image = basis.columns(0, r).transpose() * &spread;
+        let covariance = DMatrix::identity(r, r) + &image * image.transpose();
+        let mut weights = DMatrix::zeros(m, m);
+        // The rest of these rows is 0 but for round-off.
+        let precise = turned.view((r, 0), (m - r, m - r));
+        weights.view_mut((0, 0), (m - r, m - r)).copy_from(&precise);
+        // Without a factor these equations say nothing.
+        if let Some(factor) = Cholesky::new(covariance)
+            && let Some(little) = factor.l().solve_lower_triangular(&turned.rows(0, r).into_owned())
+        {
+            weights.rows_mut(m - r, r).copy_from(&little);
+        }
+        weights
+    }
+}
+
+/// Returns an orthonormal basis of all directions, m × m, and the rank r of a matrix of m rows and
+/// fewer columns: the first r of the basis span its columns.
+fn basis_from(columns: &DMatrix<f64>) -> (DMatrix<f64>, usize) {
+    let m = columns.nrows();
+    let parts = columns.clone().svd(true, false);
+    let least = RANK * parts.singular_values.max();
+    let r = parts.singular_values.iter().filter(|s| **s > least).count();
+    let span = parts.u.map_or_else(|| DMatrix::zeros(m, 0), |u| u.columns(0, r).into_owned());
+    (span.resize_horizontally(m, 0.0).qr().q(), r)
 }
 
 /// Returns D for differences of neighbouring logarithms whose errors are independent and uniform

@@ -12,9 +12,10 @@ const TRIED: usize = 40;
 const MOST_APART: usize = 3;
 
 /// Decodes on the known grid, or on the first of those tried on which most records become certain.
-/// A common step is tried and, if few steps are unknown, also a step for each feature. `decode`
-/// gets the grid, the number of grids tried, and the number of first records to decode (`None`:
-/// all).
+/// A common step is tried and, if few steps are unknown, also a step for each feature; a feature of
+/// which no unit is known is on none. If no grid is found, the features whose grid is not known are
+/// solved for beside the others. `decode` gets the grid, the number of grids tried, and the number
+/// of first records to decode (`None`: all).
 ///
 /// # Errors
 /// The reason why there is no grid, in words.
@@ -22,16 +23,40 @@ pub(super) fn each(
     knowledge: &FeatureKnowledge,
     mut decode: impl FnMut(&Axes, usize, Option<usize>) -> Result<Vec<DecodedRecord>, String>,
     remarks: &mut Vec<String>,
-) -> Result<(Axes, Vec<DecodedRecord>), String> {
+) -> Result<Vec<DecodedRecord>, String> {
     let unknown = match Axes::new(knowledge, |_| None) {
-        Ok(axes) => {
-            let decoded = decode(&axes, 1, None)?;
-            return Ok((axes, decoded));
-        }
+        Ok(axes) => return decode(&axes, 1, None),
         Err(unknown) => unknown,
     };
+    let why = match on_one_of_several(knowledge, &unknown, &mut decode, remarks) {
+        Ok(decoded) => return Ok(decoded),
+        Err(why) => why,
+    };
+    let axes = Axes::partial(knowledge, &unknown, |_| None).filter(|axes| axes.coordinates() > 0);
+    let axes = axes.ok_or_else(|| why.clone())?;
+    let decoded = decode(&axes, 1, None).map_err(|other| format!("{why}; {other}"))?;
+    remarks.extend(solved(&unknown));
+    Ok(decoded)
+}
+
+/// Returns the remark on features that are on no grid, if there are any.
+fn solved(free: &[usize]) -> Option<String> {
+    let places: Vec<String> = free.iter().map(usize::to_string).collect();
+    let some = !places.is_empty();
+    some.then(|| format!("features on no known grid are solved for: {}", places.join(", ")))
+}
+
+/// Decodes on the first of the tried grids on which most records become certain.
+fn on_one_of_several(
+    knowledge: &FeatureKnowledge,
+    unknown: &[usize],
+    mut decode: impl FnMut(&Axes, usize, Option<usize>) -> Result<Vec<DecodedRecord>, String>,
+    remarks: &mut Vec<String>,
+) -> Result<Vec<DecodedRecord>, String> {
     let widths: Vec<Option<f64>> = knowledge.widths().to_vec();
-    if let Some(feature) = unknown.iter().find(|&&f| widths[f].is_none()) {
+    let (unknown, free): (Vec<usize>, Vec<usize>) =
+        unknown.iter().partition(|&&feature| widths[feature].is_some());
+    if let (Some(feature), true) = (free.first(), unknown.is_empty()) {
         return Err(format!(
             "neither the step nor the width of feature {feature} is known, so there is no grid"
         ));
@@ -39,7 +64,7 @@ pub(super) fn each(
     let grids = candidates(&unknown, &widths);
     let tries = grids.len();
     for steps in &grids {
-        let Some(axes) = on(knowledge, &unknown, &widths, steps) else { continue };
+        let Some(axes) = on(knowledge, (&unknown, &free), &widths, steps) else { continue };
         let Ok(first) = decode(&axes, tries, Some(TRIED)) else { continue };
         if 2 * certain(&first) <= first.len() {
             continue;
@@ -50,8 +75,8 @@ pub(super) fn each(
             "the grid was found: steps of the features' own units are {}",
             named.join(", ")
         ));
-        let decoded = decode(&axes, tries, None)?;
-        return Ok((axes, decoded));
+        remarks.extend(solved(&free));
+        return decode(&axes, tries, None);
     }
     Err(format!("none of {tries} grids has most records on it"))
 }
@@ -89,7 +114,7 @@ fn candidates(unknown: &[usize], widths: &[Option<f64>]) -> Vec<Vec<f64>> {
 /// Returns the grid with these steps; `None` if a step does not divide its range.
 fn on(
     knowledge: &FeatureKnowledge,
-    unknown: &[usize],
+    (unknown, free): (&[usize], &[usize]),
     widths: &[Option<f64>],
     steps: &[f64],
 ) -> Option<Axes> {
@@ -102,5 +127,5 @@ fn on(
         let (lower, upper) = knowledge.ranges()[feature];
         shares[feature] = Some((upper - lower) / count.round());
     }
-    Axes::new(knowledge, |feature| shares[feature]).ok()
+    Axes::partial(knowledge, free, |feature| shares[feature])
 }

@@ -215,6 +215,13 @@ impl Attack for Lattice {
                         axes.coordinates()
                     ));
                 }
+                let equations = view.model().classes().max(2) - 1;
+                if axes.free().len() >= equations {
+                    return Err(format!(
+                        "{} features are on no grid that is known, and there are {equations} equations",
+                        axes.free().len()
+                    ));
+                }
                 let failed = |e: AttackError| e.to_string();
                 if tangents {
                     let moments = Self::moments(view.side_information().prior, view, axes);
@@ -243,7 +250,7 @@ impl Attack for Lattice {
             &mut remarks,
         );
         match decoded {
-            Ok((axes, decoded)) => self.estimates(view, rng, &axes, &decoded, remarks),
+            Ok(decoded) => self.estimates(view, rng, &decoded, remarks),
             Err(why) => self.instead(view, rng, why),
         }
     }
@@ -254,13 +261,11 @@ impl Lattice {
         &self,
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
-        axes: &Axes,
         decoded: &[DecodedRecord],
         mut remarks: Vec<String>,
     ) -> Result<Reconstruction, AttackError> {
-        let point = |d: &DecodedRecord| {
-            d.t.as_ref().filter(|_| d.certain || d.probability >= LIKELY).map(|t| axes.features(t))
-        };
+        let point =
+            |d: &DecodedRecord| d.point.clone().filter(|_| d.certain || d.probability >= LIKELY);
         let of = |d: &DecodedRecord| point(d).or_else(|| d.mean.clone());
         let (mut estimates, otherwise) = if decoded.iter().all(|d| of(d).is_some()) {
             (DMatrix::zeros(view.target_features(), view.records()), Vec::new())

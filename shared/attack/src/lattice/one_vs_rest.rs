@@ -105,6 +105,9 @@ pub(super) fn decode(
     tries: usize,
     records: Option<usize>,
 ) -> Result<Vec<DecodedRecord>, String> {
+    if !axes.free().is_empty() {
+        return Err("scores of one-vs-rest models decode features that are all on a grid".into());
+    }
     if axes.coordinates() > MOST_COORDINATES {
         return Err(format!(
             "the grid has {} coordinates, at most {MOST_COORDINATES} are decoded from scores of one-vs-rest models",
@@ -377,7 +380,7 @@ impl Scores {
         let mean =
             points.iter().zip(&shares).map(|((t, _), share)| axes.features(t) * (share / total));
         DecodedRecord {
-            t: Some(points[best].0.clone()),
+            point: Some(axes.features(&points[best].0)),
             certain,
             probability: shares[best] / total,
             mean: mean.reduce(|a, b| a + b),

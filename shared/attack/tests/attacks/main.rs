@@ -14,6 +14,7 @@ mod gradient_inversion;
 mod informed;
 mod knowledge;
 mod lattice;
+mod lattice_partial;
 mod networks;
 mod numbers;
 mod one_vs_rest;
