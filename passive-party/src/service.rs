@@ -174,19 +174,10 @@ impl PassiveParty for Service {
         &self,
         _request: Request<pb::DescribeFeaturesRequest>,
     ) -> Result<Response<pb::DescribeFeaturesResponse>, Status> {
-        let feature =
-            |f: &vfl_core::data::schema::FeatureSpec| pb::describe_features_response::Feature {
-                name: f.name.clone(),
-                kind: f.kind.to_string(),
-                min: f.min,
-                max: f.max,
-                step: f.step,
-                group: f.group.clone(),
-                tolerance: f.tolerance,
-            };
+        let features = self.logits.features.schema().features();
         Ok(Response::new(pb::DescribeFeaturesResponse {
             party: self.credentials.identity().name().as_str().to_owned(),
-            features: self.logits.features.schema().features().iter().map(feature).collect(),
+            features: features.iter().map(Into::into).collect(),
         }))
     }
 

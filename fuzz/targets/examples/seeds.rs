@@ -274,6 +274,10 @@ fn messages() -> Vec<Seed> {
                     step: Some(1.0),
                     group: Some("job".into()),
                     tolerance: Some(5.0),
+                    scale: Some(pb::describe_features_response::Scale {
+                        function: "box_cox".into(),
+                        numbers: vec![0.5],
+                    }),
                 }],
             },
         ),

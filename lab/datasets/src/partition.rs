@@ -107,7 +107,10 @@ fn table(
     };
     let whole = |f: &FeatureSpec| f.group.clone().filter(|_| held(&f.group) == of_group(&f.group));
     let features = columns.iter().map(|&c| &dataset.features()[c]);
-    let features = features.map(|f| FeatureSpec { group: whole(f), ..f.normalised() }).collect();
+    // The file of the table has normalised values either way. Here a scale is still needed for
+    // figures in the units of the source.
+    let own = |f: &FeatureSpec| if f.scale.is_some() { f.clone() } else { f.normalised() };
+    let features = features.map(|f| FeatureSpec { group: whole(f), ..own(f) }).collect();
     let x = dataset.x();
     let block = DMatrix::from_fn(columns.len(), order.len(), |i, j| x[(columns[i], order[j])]);
     let labels = label.as_ref().is_some_and(|label| label.kind == LabelKind::Class);

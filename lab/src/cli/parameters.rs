@@ -8,7 +8,7 @@ use std::str::FromStr;
 use clap::{ArgGroup, Args};
 use nalgebra::DVector;
 use vfl_core::data::CsvDialect;
-use vfl_core::data::schema::FeatureSchema;
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
 use vfl_core::model::network_file::EXTENSION;
 use vfl_core::model::{
     NetworkDivision, NetworkFile, NetworkFileError, ParameterFile, ParameterFileError,
@@ -112,21 +112,24 @@ fn read_schema(path: &Path) -> Result<FeatureSchema, CliError> {
         .map_err(|e| CliError::Input(format!("schema file {}: {e}", path.display())))
 }
 
+/// Returns the features of all parts, in their order.
+fn features_of(parts: &[Part]) -> Vec<FeatureSpec> {
+    parts.iter().flat_map(|part| part.schema.features()).cloned().collect()
+}
+
 /// Splits the whole model into one part per party, the active party's first.
 fn split(
     whole: &ParameterFile,
     parts: &[Part],
     raw: bool,
 ) -> Result<Vec<ParameterFile>, ParameterFileError> {
-    let features: Vec<_> = parts.iter().flat_map(|part| part.schema.features()).collect();
+    let features = features_of(parts);
     let names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
     let mut whole = whole.with_features(&names)?;
     if raw {
-        let ranges: Vec<(f64, f64)> =
-            features.iter().map(|feature| (feature.min, feature.max)).collect();
-        whole.check_samples(&ranges, "it lies outside the ranges that the schemas declare")?;
-        whole = whole.rescaled(&ranges)?;
+        whole = whole.normalised(&features)?;
     } else {
+        whole.check_normalised()?;
         let units = vec![(0.0, 1.0); features.len()];
         whole.check_samples(
             &units,
@@ -152,21 +155,18 @@ fn split(
 pub(super) fn whole_model(file: &Path, dataset: &Dataset) -> Result<ImportedModel, CliError> {
     let features = dataset.features();
     let names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
-    let ranges: Vec<(f64, f64)> =
-        features.iter().map(|feature| (feature.min, feature.max)).collect();
     let read = || -> Result<ImportedParameters, NetworkFileError> {
         match read_whole(file)? {
             ImportedParameters::Linear(whole) => {
                 let whole = whole.with_classes(dataset.class_names())?.with_features(&names)?;
-                whole.check_samples(&ranges, "it lies outside the ranges of the schema")?;
-                Ok(ImportedParameters::Linear(whole.rescaled(&ranges)?))
+                Ok(ImportedParameters::Linear(whole.normalised(features)?))
             }
             ImportedParameters::Network(_) if dataset.is_of_numbers() => {
                 Err(NetworkFileError::Model(NUMBERS.to_owned()))
             }
             ImportedParameters::Network(whole) => {
                 let whole = whole.with_classes(dataset.class_names())?.with_features(&names)?;
-                Ok(ImportedParameters::Network(whole.rescaled(&ranges)?))
+                Ok(ImportedParameters::Network(whole.normalised(features)?))
             }
         }
     };
@@ -277,12 +277,13 @@ impl SplitParametersArgs {
             if whole.class_names().len() < 2 {
                 return Err(NetworkFileError::Model(NUMBERS.to_owned()));
             }
-            let features: Vec<_> = parts.iter().flat_map(|part| part.schema.features()).collect();
+            let features = features_of(parts);
             let names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
             let mut whole = whole.with_features(&names)?;
             if self.raw {
-                let ranges: Vec<_> = features.iter().map(|f| (f.min, f.max)).collect();
-                whole = whole.rescaled(&ranges)?;
+                whole = whole.normalised(&features)?;
+            } else {
+                whole.check_normalised()?;
             }
             let passive = self.passive.iter().map(|party| &party.name);
             let parties = std::iter::once(active).chain(passive).zip(parts);

@@ -10,6 +10,7 @@ pub mod audit;
 mod codec;
 mod convert;
 mod estimates;
+mod feature;
 mod flat;
 pub mod ledger;
 mod model;

@@ -292,7 +292,9 @@ pub fn import_parameters_if(
         Some(extension) if extension == network_file::EXTENSION => checked_network(import)?,
         _ => {
             let refused = |source| ImportError::File { path: import.path.to_owned(), source };
-            checked_linear(ParameterFile::read(import.path).map_err(refused)?, import)?
+            let file = ParameterFile::read(import.path).map_err(refused)?;
+            file.check_normalised().map_err(refused)?;
+            checked_linear(file, import)?
         }
     };
     if let Some(most) = import.max_classes.filter(|most| class_names.len() > *most) {
@@ -348,6 +350,7 @@ fn checked_linear(
 fn checked_network(import: ImportRequest<'_>) -> Result<CheckedFile, ImportError> {
     let refused = |source| ImportError::Network { path: import.path.to_owned(), source };
     let file = NetworkFile::read(import.path).map_err(refused)?;
+    file.check_normalised().map_err(refused)?;
     if let Some(linear) = file.linear().map_err(refused)? {
         return checked_linear(linear, import);
     }

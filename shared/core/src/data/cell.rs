@@ -177,7 +177,7 @@ impl FeatureSchema {
     }
 
     /// Describes, for each feature, how values of the source become numbers: its range, or its
-    /// categories in their order, and its rules for missing values and unlisted texts. A model
+    /// categories in their order, its scale, and its rules for missing values and unlisted texts. A model
     /// depends on these; kinds, steps and tolerances may change.
     #[must_use]
     pub fn encodings(&self) -> Vec<String> {
@@ -186,7 +186,11 @@ impl FeatureSchema {
                 let number = |value| if *date { day(value) } else { value.to_string() };
                 let unit = if *date { "days from " } else { "" };
                 let range = self.features().get(column.first);
-                let range = range.map(|f| format!("{unit}{} to {}", number(f.min), number(f.max)));
+                let range = range.map(|f| {
+                    let scale =
+                        f.scale.as_ref().map_or_else(String::new, |s| format!(", scale {s}"));
+                    format!("{unit}{} to {}{scale}", number(f.min), number(f.max))
+                });
                 let range = range.unwrap_or_default();
                 match missing {
                     None => vec![range],

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::date::{day, days};
+use super::scale::Scale;
 use super::schema::{
     Categories, Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec,
     SchemaError, check_name, is_missing,
@@ -71,6 +72,8 @@ struct FeatureEntry {
     missing: Option<MissingValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scale: Option<Scale>,
 }
 
 /// An end of a range.
@@ -127,9 +130,9 @@ impl FeatureEntry {
             }
             let ranged = self.min.is_some() || self.max.is_some();
             let measured = ranged || self.step.is_some() || self.tolerance.is_some();
-            if measured || self.group.is_some() || self.clamp {
+            if measured || self.group.is_some() || self.clamp || self.scale.is_some() {
                 return Err(bad(
-                    "categories take no min, max, step, tolerance, group or clamp: they are numbered from 0",
+                    "categories take no min, max, step, tolerance, group, clamp or scale: they are numbered from 0",
                 ));
             }
             let mut seen = std::collections::HashSet::new();
@@ -207,6 +210,9 @@ impl FeatureEntry {
                 if date && self.step.is_some_and(|step| step.fract() != 0.0) {
                     return Err(bad("the step of a date is a whole number of days"));
                 }
+                if date && self.scale.is_some() {
+                    return Err(bad("a date counts in days and takes no scale"));
+                }
                 if kind == EntryKind::Binary && self.clamp {
                     return Err(bad(
                         "a binary feature is its min or its max, it cannot be clamped",
@@ -219,8 +225,8 @@ impl FeatureEntry {
                 };
                 let step = self.step.or((date && max > min).then_some(1.0));
                 let (group, tolerance) = (self.group.clone(), self.tolerance);
-                let name = self.name.clone();
-                let spec = FeatureSpec { name, kind, min, max, group, step, tolerance };
+                let (name, scale) = (self.name.clone(), self.scale.clone());
+                let spec = FeatureSpec { name, kind, min, max, group, step, tolerance, scale };
                 let missing = self.missing_number(&spec)?;
                 features.push(spec);
                 features.extend(missing.map(|_| is_missing(&self.name)));
@@ -301,6 +307,7 @@ impl From<&FeatureSchema> for SchemaFile {
                         clamp: *clamp,
                         missing,
                         other: None,
+                        scale: spec.scale.clone(),
                     };
                 }
             };
@@ -320,6 +327,7 @@ impl From<&FeatureSchema> for SchemaFile {
                 clamp,
                 missing,
                 other,
+                scale: None,
             }
         };
         Self {

@@ -23,6 +23,7 @@
 //! clamp = true                    # move a value outside the range to its end; without it such a file is refused
 //! step = 1                        # values lie on this grid, from `min` on; a file with others is refused
 //! tolerance = 5                   # audits count an estimate this close as right
+//! scale = "log"                   # ln v is normalised; { box_cox = 0.3 }, { yeo_johnson = 0 }, { quantiles = [17, 40, 98] }
 //!
 //! [[features]]
 //! name = "job"

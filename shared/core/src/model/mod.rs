@@ -13,6 +13,7 @@ mod concat;
 pub mod contract;
 mod converged_training;
 mod dense_layer;
+mod feature_scales;
 pub mod heads;
 mod json_network;
 pub mod kinds;

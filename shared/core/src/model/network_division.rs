@@ -8,10 +8,12 @@
 use serde_json::json;
 
 use super::contract::{Block, Parameters};
+use super::feature_scales::{self, FeatureScales};
 use super::parameter_file::{places, problem};
 use super::{
     Combiner, ModelConfig, NetworkFile, NetworkFileError, Settings, SubModelSpec, TOP_KIND,
 };
+use crate::data::schema::FeatureSpec;
 use crate::types::PartyName;
 
 /// The parts of a perceptron of all parties' features.
@@ -57,6 +59,16 @@ impl NetworkFile {
             block.values = values;
         }
         Ok(rescaled)
+    }
+
+    /// Returns the same network for features that are normalised by their schemas, from one of
+    /// features in their own units, or in those of the scale and range that the file names.
+    ///
+    /// # Errors
+    /// [`NetworkFileError`] for another scale than that of the schema, and as
+    /// [`NetworkFile::rescaled`].
+    pub fn normalised(&self, features: &[FeatureSpec]) -> Result<Self, NetworkFileError> {
+        self.rescaled(&feature_scales::ends(&self.scales, features)?)
     }
 
     /// Returns the configuration of the model that [`NetworkFile::divide`] makes: a top model that
@@ -107,6 +119,7 @@ impl NetworkFile {
                 },
                 feature_names: features.clone(),
                 class_names: self.class_names.clone(),
+                scales: FeatureScales::new(),
             }
         });
         let parts = parts.collect();
@@ -131,6 +144,7 @@ impl NetworkFile {
             parameters: Parameters { spec: spec.clone(), features: inputs.len(), blocks },
             feature_names: inputs,
             class_names: self.class_names.clone(),
+            scales: FeatureScales::new(),
         }
     }
 

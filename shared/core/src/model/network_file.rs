@@ -13,7 +13,8 @@
 //! ranges declared there. They belong to the columns of the first layer by name; the features of
 //! `residual` are pixels, in the schema's order. Outputs have the order of `class_names`, or under
 //! `concat` that of the embedding. Layers are used in the order of the numbers in their names, or
-//! in that of `layers`, a JSON list of their names. `samples`, a JSON list of `{"features": [0.2,
+//! in that of `layers`, a JSON list of their names. `scales`, a JSON map, names the scales of features
+//! that have one in their schema, as in a JSON file. `samples`, a JSON list of `{"features": [0.2,
 //! 1], "outputs": [0.7, -0.3]}`, are compared with what the model makes of these features.
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::Deserialize;
 
 use super::contract::{Block, ExternalParameters, Parameters};
+use super::feature_scales::{self, FeatureScales};
 use super::parameter_file::{MAX_BYTES, check_names, places, problem};
 use super::{ParameterFile, ParameterFileError, SpecError, SubModel, SubModelSpec, kinds};
 
@@ -104,6 +106,7 @@ pub struct NetworkFile {
     pub(super) feature_names: Vec<String>,
     /// Empty if the file does not name them.
     pub(super) class_names: Vec<String>,
+    pub(super) scales: FeatureScales,
 }
 
 impl fmt::Debug for NetworkFile {
@@ -199,6 +202,7 @@ impl NetworkFile {
             parameters,
             feature_names: feature_names.to_vec(),
             class_names: class_names.to_vec(),
+            scales: FeatureScales::new(),
         }
     }
 
@@ -250,6 +254,12 @@ impl NetworkFile {
                 });
             }
         }
+        let scales = metadata.get("scales").map(|text| {
+            let no_map =
+                |_| wrong("scales", "is no JSON map such as {\"age\": {\"scale\": \"log\", \"min\": 18, \"max\": 99}}");
+            serde_json::from_str(text).map_err(no_map)
+        });
+        let scales = scales.transpose()?.unwrap_or_default();
         let layers = names(&metadata, "layers")?;
         let features = feature_names.len();
         let exchanged = ExternalParameters { settings, features, blocks, layers };
@@ -259,7 +269,7 @@ impl NetworkFile {
         let model = kinds::restore(&parameters)?;
         check_samples(&metadata, &*model)?;
         let parameters = Parameters::of(&*model, model.snapshot());
-        Ok(Self { parameters, feature_names, class_names })
+        Ok(Self { parameters, feature_names, class_names, scales })
     }
 
     /// Encodes the file's content: 64-bit numbers, which [`NetworkFile::parse`] reads back to the
@@ -294,6 +304,15 @@ impl NetworkFile {
         serialize(views, Some(metadata)).map_err(format)
     }
 
+    /// Checks that the weights are of features that are normalised by their schemas, as far as the
+    /// file shows it.
+    ///
+    /// # Errors
+    /// [`NetworkFileError::File`] if it names scales.
+    pub fn check_normalised(&self) -> Result<(), NetworkFileError> {
+        Ok(feature_scales::check_normalised(&self.scales)?)
+    }
+
     /// Returns the sub-model's parameters.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
@@ -325,13 +344,9 @@ impl NetworkFile {
             return Err(NetworkFileError::NoClasses);
         }
         let (classes, features) = (self.class_names.clone(), self.feature_names.clone());
-        Ok(Some(ParameterFile::of_link(
-            link,
-            classes,
-            features,
-            linear.weights().clone(),
-            linear.bias().cloned(),
-        )?))
+        let (weights, bias) = (linear.weights().clone(), linear.bias().cloned());
+        let file = ParameterFile::of_link(link, classes, features, weights, bias)?;
+        Ok(Some(file.with_scales(self.scales.clone())))
     }
 
     /// Returns the same file with the features in this order. Inputs are found by their names.
@@ -348,11 +363,7 @@ impl NetworkFile {
         let reordered = kinds::find(kind)?.reorder(&self.parameters, &places);
         let parameters =
             reordered.ok_or_else(|| NetworkFileError::Order { kind: kind.to_owned() })?;
-        Ok(Self {
-            parameters,
-            feature_names: names.to_vec(),
-            class_names: self.class_names.clone(),
-        })
+        Ok(Self { parameters, feature_names: names.to_vec(), ..self.clone() })
     }
 
     /// Returns the same file with these classes. If the file names classes, they must be these in

@@ -25,24 +25,28 @@
 //!
 //! The file of a whole model may have `samples`: `[{"features": [41, 0], "scores": [0.7, 0.3]}]`,
 //! with values in the order of `feature_names` and in the units of the weights, and the scores of
-//! the program that trained it. They are compared when the file is read.
+//! the program that trained it. They are compared when the file is read. `scales` names the scales
+//! of features and the ranges that they were normalised by: `{"income": {"scale": "log", "min": 1,
+//! "max": 1000}}`.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
 use nalgebra::{DMatrix, DVector};
-use serde::de::{Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-
+mod content;
 mod error;
+mod names;
 
+use super::feature_scales::{self, FeatureScales};
 use super::{LinearParameters, Link, Parameters, SubModelSpec};
+use crate::data::schema::FeatureSpec;
 use crate::types::{ConfidenceScores, Logits};
+use content::{Content, Number, ParameterFileJson, Sample, without_nan};
 pub(super) use error::MAX_BYTES;
 pub use error::ParameterFileError;
-use error::{MAX_CLASSES, MAX_NAME_BYTES, SCHEMA};
+use error::{MAX_CLASSES, SCHEMA};
+pub(super) use names::{check_names, places};
 
 /// The largest distance of a sample's scores from softmax(W x + b): more than the rounding of
 /// 32-bit numbers causes.
@@ -67,6 +71,7 @@ pub struct ParameterFile {
     bias: Option<DVector<f64>>,
     /// Features of sample records, d each.
     samples: Vec<DVector<f64>>,
+    scales: FeatureScales,
 }
 
 impl fmt::Debug for ParameterFile {
@@ -75,77 +80,6 @@ impl fmt::Debug for ParameterFile {
         let bias = if self.bias.is_some() { " + bias" } else { "" };
         write!(f, "ParameterFile({k} × {d}{bias}, values withheld)")
     }
-}
-
-/// A number, or NaN for `null`. The place of the NaN is named later, which serde cannot do.
-struct Number(f64);
-
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NumberVisitor;
-        impl Visitor<'_> for NumberVisitor {
-            type Value = Number;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number")
-            }
-            fn visit_f64<E: serde::de::Error>(self, v: f64) -> Result<Number, E> {
-                Ok(Number(v))
-            }
-            fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Number, E> {
-                Ok(Number(v as f64))
-            }
-            fn visit_i64<E: serde::de::Error>(self, v: i64) -> Result<Number, E> {
-                Ok(Number(v as f64))
-            }
-            fn visit_unit<E: serde::de::Error>(self) -> Result<Number, E> {
-                Ok(Number(f64::NAN))
-            }
-            fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Number, E> {
-                // The error does not repeat the text.
-                Err(E::invalid_type(Unexpected::Other("text"), &self))
-            }
-        }
-        deserializer.deserialize_any(NumberVisitor)
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Content {
-    schema: u32,
-    #[serde(default)]
-    link: Link,
-    class_names: Vec<String>,
-    feature_names: Vec<String>,
-    weights: Vec<Vec<Number>>,
-    bias: Option<Vec<Number>>,
-    #[serde(default)]
-    samples: Vec<Sample>,
-}
-
-/// A record with the scores that another program gave it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sample {
-    features: Vec<Number>,
-    scores: Vec<Number>,
-}
-
-#[derive(Serialize)]
-struct ParameterFileJson<'a> {
-    schema: u32,
-    #[serde(skip_serializing_if = "is_softmax")]
-    link: Link,
-    class_names: &'a [String],
-    feature_names: &'a [String],
-    weights: Vec<Vec<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bias: Option<&'a [f64]>,
-}
-
-fn is_softmax(link: &Link) -> bool {
-    *link == Link::Softmax
 }
 
 /// Returns the problem with a parameter of a model of this link and its fix; `None` if it is valid.
@@ -167,80 +101,6 @@ pub(super) fn problem(v: f64) -> Option<&'static str> {
     (v.abs() > MAX_MAGNITUDE).then_some(
         "more than 1e6 in magnitude; parameters are of features normalised to [0, 1] by the declared ranges: convert them",
     )
-}
-
-/// Replaces NaN and the infinities by `null`. They are not JSON, yet many programs write them; as
-/// `null` their place in the file can be named.
-fn without_nan(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let (mut rest, mut quoted) = (text, false);
-    while let Some((&byte, after)) = rest.split_first() {
-        if !quoted
-            && let Some(after) =
-                [&b"NaN"[..], b"Infinity", b"-Infinity"].iter().find_map(|w| rest.strip_prefix(*w))
-        {
-            out.extend_from_slice(b"null");
-            rest = after;
-            continue;
-        }
-        out.push(byte);
-        rest = after;
-        match (byte, rest.split_first()) {
-            (b'"', _) => quoted = !quoted,
-            (b'\\', Some((&escaped, after))) if quoted => {
-                out.push(escaped);
-                rest = after;
-            }
-            _ => {}
-        }
-    }
-    out
-}
-
-pub(super) fn check_names(key: &'static str, names: &[String]) -> Result<(), ParameterFileError> {
-    let mut seen = std::collections::HashSet::new();
-    for (name, at) in names.iter().zip(1..) {
-        if !(1..=MAX_NAME_BYTES).contains(&name.len()) || name.chars().any(char::is_control) {
-            return Err(ParameterFileError::Name { key, at });
-        }
-        if !seen.insert(name.as_str()) {
-            return Err(ParameterFileError::Duplicate { key, name: name.clone() });
-        }
-    }
-    Ok(())
-}
-
-/// Lists up to five names in quotes, and the number of the others.
-fn listed(names: &[&String]) -> String {
-    let shown: Vec<String> = names.iter().take(5).map(|name| format!("`{name}`")).collect();
-    match names.len().saturating_sub(5) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
-/// Returns the place in `have` of each of `wanted`.
-pub(super) fn places(
-    key: &'static str,
-    what: &'static str,
-    have: &[String],
-    wanted: &[String],
-) -> Result<Vec<usize>, ParameterFileError> {
-    let at: HashMap<&String, usize> = have.iter().zip(0..).collect();
-    let missing: Vec<&String> = wanted.iter().filter(|name| !at.contains_key(name)).collect();
-    let known: std::collections::HashSet<&String> = wanted.iter().collect();
-    let unknown: Vec<&String> = have.iter().filter(|name| !known.contains(name)).collect();
-    let difference = match (missing.is_empty(), unknown.is_empty()) {
-        (true, true) => {
-            return Ok(wanted.iter().filter_map(|name| at.get(name).copied()).collect());
-        }
-        (false, true) => format!("{} missing", listed(&missing)),
-        (true, false) => format!("{} unknown here", listed(&unknown)),
-        (false, false) => {
-            format!("{} missing, {} unknown here", listed(&missing), listed(&unknown))
-        }
-    };
-    Err(ParameterFileError::Names { key, what, difference })
 }
 
 impl ParameterFile {
@@ -310,7 +170,8 @@ impl ParameterFile {
                 }
             }
         }
-        Ok(Self { link, class_names, feature_names, weights, bias, samples: Vec::new() })
+        let (samples, scales) = (Vec::new(), FeatureScales::new());
+        Ok(Self { link, class_names, feature_names, weights, bias, samples, scales })
     }
 
     /// Reads and checks a file.
@@ -354,6 +215,7 @@ impl ParameterFile {
         let bias = content.bias.map(|b| DVector::from_iterator(b.len(), b.iter().map(|n| n.0)));
         let (classes, features) = (content.class_names, content.feature_names);
         let mut file = Self::of_link(content.link, classes, features, weights, bias)?;
+        file.scales = content.scales;
         for (sample, at) in content.samples.iter().zip(1..) {
             let features = file
                 .sample(sample)
@@ -554,6 +416,33 @@ impl ParameterFile {
         let bias = bias + &self.weights * mins;
         let (classes, features) = (self.class_names.clone(), self.feature_names.clone());
         Self::of_link(self.link, classes, features, weights, Some(bias))
+    }
+
+    /// Returns the parameters of features that are normalised by their schemas, from those of
+    /// features in their own units, or in those of the scale and range that the file names.
+    ///
+    /// # Errors
+    /// [`ParameterFileError`] for another scale than that of the schema or a sample outside the
+    /// declared ranges, and as [`ParameterFile::rescaled`].
+    pub fn normalised(&self, features: &[FeatureSpec]) -> Result<Self, ParameterFileError> {
+        let ranges = feature_scales::ends(&self.scales, features)?;
+        self.check_samples(&ranges, "it lies outside the ranges that the schemas declare")?;
+        self.rescaled(&ranges)
+    }
+
+    /// Checks that the weights are of features that are normalised by their schemas, as far as the
+    /// file shows it.
+    ///
+    /// # Errors
+    /// [`ParameterFileError::Normalised`] if it names scales.
+    pub fn check_normalised(&self) -> Result<(), ParameterFileError> {
+        feature_scales::check_normalised(&self.scales)
+    }
+
+    /// Returns the same file with these scales of its features.
+    #[must_use]
+    pub(super) fn with_scales(self, scales: FeatureScales) -> Self {
+        Self { scales, ..self }
     }
 
     /// Returns the parameters with the kind that the link determines, as a party stores them.

@@ -17,11 +17,14 @@ pub enum RowStatus {
     BudgetSpent,
     /// The record has been answered under as many models as allowed.
     ModelBudgetSpent,
+    /// The active party's own model scored the record, which the parties together could not. Only
+    /// the active party's service answers so.
+    Fallback,
 }
 
 impl RowStatus {
     /// All statuses, in a fixed order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Ok,
         Self::NotFound,
         Self::TrainingRecord,
@@ -29,6 +32,7 @@ impl RowStatus {
         Self::ShareChanged,
         Self::BudgetSpent,
         Self::ModelBudgetSpent,
+        Self::Fallback,
     ];
 
     /// Returns the name of the status in metrics, on the wire and in the Python package.
@@ -42,7 +46,14 @@ impl RowStatus {
             Self::ShareChanged => "share_changed",
             Self::BudgetSpent => "budget_spent",
             Self::ModelBudgetSpent => "model_budget_spent",
+            Self::Fallback => "fallback",
         }
+    }
+
+    /// Returns true if an answer has a score, a number or a label of the record.
+    #[must_use]
+    pub fn is_scored(self) -> bool {
+        matches!(self, Self::Ok | Self::Fallback)
     }
 
     /// Returns a status for each of the `asked` records of a request: those at the positions `held`
@@ -89,7 +100,8 @@ mod tests {
             RowStatus::ShareChanged => 4,
             RowStatus::BudgetSpent => 5,
             RowStatus::ModelBudgetSpent => 6,
+            RowStatus::Fallback => 7,
         };
-        assert_eq!(RowStatus::ALL.map(place), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(RowStatus::ALL.map(place), [0, 1, 2, 3, 4, 5, 6, 7]);
     }
 }

@@ -18,6 +18,8 @@ pub const MAX_CATEGORIES: usize = 50;
 const MAX_COUNTED: usize = 200_000;
 /// The number of different texts that are counted in one column.
 const MAX_COUNTED_OF_COLUMN: usize = 2000;
+/// The share of a range below which the mean of a column with a long tail lies.
+const TAIL: f64 = 0.05;
 
 /// The settings of an inference.
 #[derive(Debug, Clone, Default)]
@@ -282,6 +284,9 @@ impl Guess {
             };
             let spec = FeatureSpec { kind, ..FeatureSpec::numeric(name, min, max) }
                 .with_step(seen.decimals.step());
+            if kind == FeatureKind::Numeric && seen.distinct.len() > MAX_STEPS {
+                self.note_tail(name, seen.sum / seen.numbers as f64, (min, max));
+            }
             let missing = (seen.missing > 0).then(|| mean_of(seen, &spec));
             if missing.is_some() {
                 self.note_missing(name, seen.missing);
@@ -385,6 +390,18 @@ impl Guess {
             return;
         };
         self.notes.push(format!("{name}: {doubt}"));
+    }
+
+    /// Notes a range of which the values fill only the beginning.
+    fn note_tail(&mut self, name: &str, mean: f64, (min, max): (f64, f64)) {
+        if min >= 0.0 && mean - min < TAIL * (max - min) {
+            let (scale, function) =
+                if min > 0.0 { ("\"log\"", "ln v") } else { ("{ yeo_johnson = 0 }", "ln(1 + v)") };
+            self.notes.push(format!(
+                "{name}: the mean lies in the first twentieth of the range, as of amounts with a long tail. With the line \
+                 `scale = {scale}` the model takes {function} in place of the amount v."
+            ));
+        }
     }
 
     /// Notes forms of ids that another party's file is unlikely to have.

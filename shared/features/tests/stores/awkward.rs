@@ -228,6 +228,8 @@ struct Value {
 
 const NUMBER: &str = "kind = \"numeric\"\nmin = 0\nmax = 200";
 const GAP: &str = "kind = \"numeric\"\nmin = 0\nmax = 200\nmissing = 50";
+const TAIL: &str =
+    "kind = \"numeric\"\nmin = 0\nmax = 200\nmissing = 10\nscale = { quantiles = [0, 10, 200] }";
 const DATE: &str = "kind = \"date\"\nmin = \"2020-01-01\"\nmax = \"2020-01-11\"";
 const DATE_GAP: &str =
     "kind = \"date\"\nmin = \"2020-01-01\"\nmax = \"2020-01-11\"\nmissing = \"2020-01-06\"";
@@ -325,6 +327,24 @@ fn values() -> Vec<Value> {
             "NULL",
             ("INT", "NULL"),
             Ok(&[0.25, 1.0]),
+        ),
+        of(
+            "a long tail",
+            TAIL,
+            "105",
+            ("DOUBLE v", Double(105.0)),
+            "105",
+            ("NUMERIC", "105.0"),
+            Ok(&[0.75, 0.0]),
+        ),
+        of(
+            "no value of a long tail",
+            TAIL,
+            "",
+            ("DOUBLE v", Null("DOUBLE")),
+            "NULL",
+            ("FLOAT8", "NULL"),
+            Ok(&[0.5, 1.0]),
         ),
         of("a truth", TRUTH, "TRUE", ("INT32 v", Int(1)), "'yes'", ("BOOL", "true"), Ok(&[1.0])),
         of(

@@ -1,6 +1,6 @@
 //! Fetches the public schema of a passive party's features.
 
-use vfl_core::data::schema::{FeatureKind, FeatureSpec, check_features};
+use vfl_core::data::schema::{FeatureSpec, check_features};
 use vfl_protocol::pb::passive_party_client::PassivePartyClient;
 use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, pb};
 use vfl_server::service::{Credentials, Peer};
@@ -29,18 +29,9 @@ pub(crate) async fn features(
     let features = described
         .features
         .into_iter()
-        .map(feature)
+        .map(FeatureSpec::try_from)
         .collect::<Result<Vec<_>, _>>()
         .map_err(wrong)?;
     check_features(&features).map_err(|e| wrong(e.to_string()))?;
     Ok(features)
-}
-
-fn feature(described: pb::describe_features_response::Feature) -> Result<FeatureSpec, String> {
-    let pb::describe_features_response::Feature { name, kind, min, max, step, group, tolerance } =
-        described;
-    let kinds = [FeatureKind::Numeric, FeatureKind::Binary, FeatureKind::Ordinal];
-    let known = kinds.into_iter().find(|k| k.to_string() == kind);
-    let kind = known.ok_or_else(|| format!("feature {name:?} is of no kind that is known here"))?;
-    Ok(FeatureSpec { name, kind, min, max, group, step, tolerance })
 }

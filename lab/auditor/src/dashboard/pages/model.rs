@@ -158,9 +158,13 @@ fn table(features: &[FeatureSpec]) -> Table {
     let features = || features.iter();
     let step =
         |feature: &FeatureSpec| feature.step.map_or_else(String::new, |step| step.to_string());
+    let range = |feature: &FeatureSpec| {
+        let scale = feature.scale.as_ref().map_or_else(String::new, |scale| format!(", {scale}"));
+        format!("{} to {}{scale}", feature.min, feature.max)
+    };
     Table::new()
         .column("feature", Name, features().map(|feature| &feature.name))
         .column("kind", Text, features().map(|feature| feature.kind.to_string()))
-        .column("declared range", Number, features().map(|f| format!("{} to {}", f.min, f.max)))
+        .column("declared range", Number, features().map(range))
         .column("step", Number, features().map(step))
 }

@@ -161,6 +161,35 @@ fn dates_and_truth_values_are_numbers() {
     }
 }
 
+/// Range, step, clamp and the rule for gaps are of the source's values, whatever the scale.
+#[test]
+fn a_value_is_checked_before_its_scale() {
+    let schema = FeatureSchema::from_toml(
+        r#"
+        id = "id"
+        [[features]]
+        name = "income"
+        kind = "numeric"
+        min = 1
+        max = 100
+        step = 1
+        clamp = true
+        missing = 10
+        scale = "log"
+        "#,
+    )
+    .unwrap();
+    let read = |cell| {
+        let mut values = [0.0; 2];
+        schema.read_feature(0, cell, &mut values).map(|()| values).map_err(|e| e.to_string())
+    };
+    assert_eq!(read(Cell::Integer(10)), Ok([0.5, 0.0]));
+    assert_eq!(read(Cell::Missing), Ok([0.5, 1.0]));
+    assert_eq!(read(Cell::Text("-3")), Ok([0.0, 0.0]));
+    assert_eq!(read(Cell::Real(1e300)), Ok([1.0, 0.0]));
+    assert!(read(Cell::Real(2.5)).unwrap_err().contains("step"));
+}
+
 /// However a source stores a value, it means the same.
 #[test]
 fn every_form_of_a_value_is_read_alike() {

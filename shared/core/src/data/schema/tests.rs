@@ -89,6 +89,58 @@ fn a_grid_is_a_share_of_the_range_before_and_after_normalisation() {
 }
 
 #[test]
+fn a_scale_is_read_applied_and_written() {
+    let text = r#"
+        id = "id"
+        [[features]]
+        name = "income"
+        kind = "numeric"
+        min = 1
+        max = 10000
+        step = 1
+        tolerance = 50
+        scale = "log"
+        [[features]]
+        name = "debt"
+        kind = "numeric"
+        min = 0
+        max = 80
+        scale = { yeo_johnson = 0.5 }
+        [[features]]
+        name = "late"
+        kind = "ordinal"
+        min = 0
+        max = 100
+        scale = { quantiles = [0, 1, 5, 100] }
+    "#;
+    let schema = FeatureSchema::from_toml(text).unwrap();
+    assert_eq!(FeatureSchema::from_toml(&schema.to_toml().unwrap()).unwrap(), schema);
+    let [income, debt, late] = schema.features() else { panic!("three features") };
+    for (feature, value, unit) in [
+        (income, 1.0, 0.0),
+        (income, 10.0, 0.25),
+        (income, 10_000.0, 1.0),
+        (debt, 15.0, 6.0 / 16.0),
+        (debt, 80.0, 1.0),
+        (late, 3.0, 0.5),
+    ] {
+        let name = &feature.name;
+        assert!((feature.normalise(value) - unit).abs() < 1e-15, "{name} {value}");
+        assert!((feature.in_units(unit) - value).abs() < 1e-11, "{name} {unit}");
+    }
+    assert_eq!((income.in_units(-0.5), income.in_units(1.5)), (1.0, 10_000.0));
+    // Equal steps of the source are no grid of what the model takes.
+    assert_eq!([income.grid(), late.grid()], [None, None]);
+    let encodings = schema.encodings();
+    assert_eq!(encodings[0], "1 to 10000, scale log");
+    assert_eq!(encodings[1], "0 to 80, scale yeo_johnson 0.5");
+    let normalised = schema.normalised();
+    let specs = normalised.features();
+    assert!(specs.iter().all(|f| (f.min, f.max, &f.scale) == (0.0, 1.0, &None)));
+    assert_eq!((specs[0].tolerance, specs[0].step), (None, None));
+}
+
+#[test]
 fn bad_schemas_are_refused() {
     let feature = |body: &str| format!("id = \"id\"\n[[features]]\nname = \"f\"\n{body}\n");
     let cases = [
@@ -112,6 +164,25 @@ fn bad_schemas_are_refused() {
         (feature("kind = \"numeric\"\nmin = 1e15\nmax = 2e15\nstep = 0.01"), "too fine"),
         (feature("kind = \"numeric\"\nmin = 0\nmax = 1\ntolerance = 0"), "its tolerance must be"),
         (feature("kind = \"numeric\"\nmin = 0\nmax = 1\ntolerance = inf"), "its tolerance must be"),
+        (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nscale = \"log\""), "of numbers above 0"),
+        (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nscale = \"root\""), "unknown variant"),
+        (
+            feature("kind = \"numeric\"\nmin = 0\nmax = 9\nscale = { quantiles = [0, 5, 5, 9] }"),
+            "must increase",
+        ),
+        (
+            feature("kind = \"numeric\"\nmin = 1\nmax = 9\nscale = { box_cox = 1000 }"),
+            "take another power",
+        ),
+        (feature("kind = \"binary\"\nscale = { yeo_johnson = 0 }"), "takes no scale"),
+        (
+            feature("kind = \"ordinal\"\ncategories = [\"a\", \"b\"]\nscale = \"log\""),
+            "categories take no",
+        ),
+        (
+            feature("kind = \"date\"\nmin = \"2020-01-01\"\nmax = \"2024-01-01\"\nscale = \"log\""),
+            "a date counts in days",
+        ),
         (feature("kind = \"binary\"\nstep = 1"), "takes no step"),
         (feature("kind = \"binary\"\ntolerance = 1"), "takes no tolerance"),
         (

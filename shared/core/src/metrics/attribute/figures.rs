@@ -301,16 +301,23 @@ impl FigureInputs<'_> {
 
     fn within(&self) -> Option<ToleranceShare> {
         let column = self.column().filter(|_| self.attribute.kind == AttributeKind::Numbers)?;
-        let units = self.attribute.range.1 - self.attribute.range.0;
-        let distribution = Distribution::of(&self.values(column));
+        let feature = &self.attribute.feature;
+        let units = feature.max - feature.min;
+        // Distances are those of the source: a scale is taken off.
+        let place = |value: f64| match feature.scale {
+            Some(_) => (feature.in_units(value) - feature.min) / units,
+            None => value,
+        };
+        let truth: Vec<f64> = self.truth.row(column).iter().map(|x| place(*x)).collect();
+        let distribution = Distribution::of(&truth);
         let own = || 0.1 * (distribution.quantile(0.75) - distribution.quantile(0.25));
-        let tolerance = self.attribute.tolerance.map_or_else(own, |tolerance| tolerance / units);
+        let tolerance = feature.tolerance.map_or_else(own, |tolerance| tolerance / units);
         // Round-off must not exclude an estimate that is off by exactly the tolerance.
         let reach = tolerance + distribution.near() * SAME;
         let share = |estimates: &DMatrix<f64>| {
-            let pairs = estimates.row(column).into_iter().zip(self.truth.row(column));
-            pairs.filter(|(e, x)| (*e - *x).abs() <= reach).count() as f64
-                / self.truth.ncols() as f64
+            let pairs = estimates.row(column).into_iter().zip(&truth);
+            pairs.filter(|(e, x)| (place(**e) - *x).abs() <= reach).count() as f64
+                / truth.len() as f64
         };
         (tolerance > 0.0)
             .then(|| ToleranceShare { tolerance: tolerance * units, share: self.beside(share) })

@@ -11,11 +11,8 @@ pub struct Attribute {
     pub columns: Vec<usize>,
     /// The kind of its values.
     pub kind: AttributeKind,
-    /// The declared range of a single feature, in the units of the source; [0, 1] for a group.
-    pub range: (f64, f64),
-    /// The distance in the units of the source within which an estimate counts as right. `None`
-    /// stands for a tenth of the interquartile range of the scored records.
-    pub tolerance: Option<f64>,
+    /// The first of its features, with the range, the scale and the tolerance of a single one.
+    pub feature: FeatureSpec,
 }
 
 /// The kinds of values that an attribute takes.
@@ -51,7 +48,7 @@ pub fn attributes(features: &[FeatureSpec]) -> Vec<Attribute> {
                 None => {
                     groups.push((group, all.len()));
                     let kind = AttributeKind::Categories(vec![spec.name.clone()]);
-                    all.push(Attribute::new(group, column, kind, (0.0, 1.0)));
+                    all.push(Attribute::new(group, column, kind, spec));
                 }
             }
         } else if spec.min < spec.max {
@@ -59,11 +56,7 @@ pub fn attributes(features: &[FeatureSpec]) -> Vec<Attribute> {
                 FeatureKind::Binary => AttributeKind::Binary,
                 FeatureKind::Numeric | FeatureKind::Ordinal => AttributeKind::Numbers,
             };
-            let tolerance = spec.tolerance;
-            all.push(Attribute {
-                tolerance,
-                ..Attribute::new(&spec.name, column, kind, (spec.min, spec.max))
-            });
+            all.push(Attribute::new(&spec.name, column, kind, spec));
         }
     }
     for attribute in &mut all {
@@ -75,12 +68,12 @@ pub fn attributes(features: &[FeatureSpec]) -> Vec<Attribute> {
 }
 
 impl Attribute {
-    fn new(name: &str, column: usize, kind: AttributeKind, range: (f64, f64)) -> Self {
-        Self { name: name.to_owned(), columns: vec![column], kind, range, tolerance: None }
+    fn new(name: &str, column: usize, kind: AttributeKind, feature: &FeatureSpec) -> Self {
+        Self { name: name.to_owned(), columns: vec![column], kind, feature: feature.clone() }
     }
 
     /// Converts a normalised value to the units of the source.
     pub(super) fn in_units(&self, value: f64) -> f64 {
-        self.range.0 + value * (self.range.1 - self.range.0)
+        self.feature.in_units(value)
     }
 }

@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use super::*;
+use crate::data::Scale;
 use crate::data::schema::{FeatureKind, FeatureSpec};
 
 fn spec(name: &str, kind: FeatureKind, max: f64, group: Option<&str>) -> FeatureSpec {
@@ -136,6 +137,38 @@ fn figures_are_those_of_brute_force() {
     assert!(matches!(income.event.unwrap().event, Event::TopDecile { .. }) && income.auc.is_none());
     // Of 120 records they would be errors of single ones.
     assert!(income.percentile_1.is_none() && income.percentile_5.is_none());
+}
+
+/// A scale changes what an error is, and neither the event nor the distance that counts as right.
+#[test]
+fn distances_and_events_are_of_the_source_whatever_the_scale() {
+    let mut rng = ChaCha20Rng::seed_from_u64(5);
+    let scale = Some(Scale::Log);
+    let tolerance = Some(40.0);
+    let feature = FeatureSpec { scale, tolerance, ..FeatureSpec::numeric("income", 1.0, 1000.0) };
+    let [attribute] = &attributes(std::slice::from_ref(&feature))[..] else { panic!("one") };
+    let n = 120;
+    let source: Vec<f64> = (0..n).map(|_| 1.0 + 999.0 * rng.random::<f64>().powi(4)).collect();
+    let x = DMatrix::from_iterator(1, n, source.iter().map(|v| feature.normalise(*v)));
+    let (attack, control) = (estimates(&x, 0.9, &mut rng), estimates(&x, 0.1, &mut rng));
+    let told = AttributeFigures::of(attribute, &x, &attack, &control);
+    let ToleranceShare { tolerance, share } = told.within.unwrap();
+    let guess = |r: usize| 1000f64.powf(attack[(0, r)].clamp(0.0, 1.0));
+    let reached = (0..n).filter(|&r| (guess(r) - source[r]).abs() <= 40.0).count();
+    assert!((tolerance - 40.0).abs() < 1e-9 && reached > 20 && reached < n);
+    assert_eq!(share.attack, reached as f64 / n as f64);
+    let mut sorted = source.clone();
+    sorted.sort_by(f64::total_cmp);
+    match told.event.unwrap().event {
+        Event::TopDecile { from } => assert!((from / sorted[n - 12] - 1.0).abs() < 1e-12),
+        other => panic!("{other:?}"),
+    }
+    // Without a tolerance it is a tenth of the middle half of the source's values.
+    let open =
+        Attribute { feature: FeatureSpec { tolerance: None, ..feature }, ..attribute.clone() };
+    let told = AttributeFigures::of(&open, &x, &attack, &control).within.unwrap();
+    let middle = sorted[3 * n / 4] - sorted[n / 4];
+    assert!((told.tolerance / (0.1 * middle) - 1.0).abs() < 0.1, "{told:?} {middle}");
 }
 
 #[test]

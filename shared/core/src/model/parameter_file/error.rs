@@ -28,6 +28,28 @@ pub enum ParameterFileError {
         "`class_names` has {0} names; a model has 2 to {MAX_CLASSES} classes (give both of a binary model)"
     )]
     Classes(usize),
+    /// Weights of another scale of a feature than its schema declares.
+    #[error(
+        "feature `{feature}`: the schema has the scale {schema}, and `scales` of the file {file}: `scales` has the scale and the range that the \
+         weights were made for, as {{\"{feature}\": {{\"scale\": \"log\", \"min\": 1, \"max\": 1000}}}}"
+    )]
+    Scale {
+        /// The name of the feature.
+        feature: String,
+        /// The scale that the file names.
+        file: String,
+        /// The scale of the schema.
+        schema: String,
+    },
+    /// A scale in a file of normalised features.
+    #[error(
+        "`scales` names `{feature}`, so its weights are not of features that are normalised by their schemas: `split-parameters --raw` and \
+         `raw = true` convert them"
+    )]
+    Normalised {
+        /// The name of the feature.
+        feature: String,
+    },
     /// Other than one output of a model of a number.
     #[error("`class_names` has {0} names; with a `link` of numbers it has one, the label's")]
     Outputs(usize),

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::data::Scale;
 use crate::types::FeatureBlock;
 
 const GOOD: &str = r#"{"schema": 1, "class_names": ["no", "yes", "maybe"], "feature_names": ["age", "job"],
@@ -106,6 +107,51 @@ fn a_party_may_hold_no_feature() {
 fn debug_shows_no_value() {
     let shown = format!("{:?}", ParameterFile::parse(GOOD.as_bytes()).unwrap());
     assert_eq!(shown, "ParameterFile(3 × 2 + bias, values withheld)");
+}
+
+/// The scale that weights were made for is that of the schema, or every score would be another.
+#[test]
+fn scales_of_the_file_and_of_the_schema_must_agree() {
+    let file = |scales: &str| {
+        let text = format!(
+            r#"{{"schema": 1, "class_names": ["a", "b"], "feature_names": ["age", "income"],
+                "weights": [[0, 0], [0.5, 3]], "bias": [0, 1]{scales}}}"#
+        );
+        ParameterFile::parse(text.as_bytes())
+    };
+    let log = r#", "scales": {"income": {"scale": "log", "min": 1, "max": 10000}}"#;
+    let logarithm = file(log).unwrap();
+    let income =
+        FeatureSpec { scale: Some(Scale::Log), ..FeatureSpec::numeric("income", 1.0, 1e4) };
+    let features = [FeatureSpec::numeric("age", 20.0, 60.0), income];
+    let second = |features: &[FeatureSpec]| {
+        let normalised = logarithm.normalised(features).unwrap();
+        let weights: Vec<f64> = normalised.weights().row(1).iter().copied().collect();
+        (weights[0], weights[1], normalised.bias().unwrap()[1])
+    };
+    // The weight of a feature with a scale is that of its normalised value, by the file's range.
+    assert_eq!(second(&features), (20.0, 3.0, 11.0));
+    let wider = FeatureSpec { min: 0.01, max: 1e6, ..features[1].clone() };
+    let (age, income, bias) = second(&[features[0].clone(), wider]);
+    assert!(age == 20.0 && (income - 6.0).abs() < 1e-12 && (bias - 9.5).abs() < 1e-12);
+    let power = Some(Scale::BoxCox(0.5));
+    for (file, features) in [
+        (file("").unwrap(), features.clone()),
+        (logarithm.clone(), [features[0].clone(), FeatureSpec::numeric("income", 1.0, 1e4)]),
+        (
+            logarithm.clone(),
+            [features[0].clone(), FeatureSpec { scale: power, ..features[1].clone() }],
+        ),
+        (file(&log.replace("\"min\": 1", "\"min\": -1")).unwrap(), features.clone()),
+    ] {
+        let refused = file.normalised(&features).unwrap_err().to_string();
+        assert!(refused.contains("feature `income`: the schema has the scale"), "{refused}");
+    }
+    let other = file(&log.replace("income", "incme")).unwrap();
+    assert!(other.normalised(&features[..1]).unwrap_err().to_string().contains("`incme`"));
+    assert!(logarithm.check_normalised().unwrap_err().to_string().contains("--raw"));
+    assert!(file(r#", "scales": {"income": "log"}"#).is_err());
+    assert!(file(&log.replace("log", "root")).is_err());
 }
 
 proptest! {

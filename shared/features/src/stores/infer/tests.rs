@@ -77,6 +77,25 @@ fn a_guess_reads_its_own_file_whatever_the_size_of_its_numbers() {
 }
 
 #[test]
+fn a_long_tail_is_noted_and_the_line_that_is_proposed_is_taken() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let tail = |i: u32| f64::from(i).exp2();
+    let rows: String = (1..=50)
+        .map(|i| format!("r{i},{},{},{i}.5,{}\n", tail(i), tail(i) - 2.0, -tail(i)))
+        .collect();
+    std::fs::write(&file, format!("id,income,gain,flat,below\n{rows}")).unwrap();
+    let guess = infer(file.path(), &Inference::default()).unwrap();
+    let notes: Vec<_> = guess.notes.iter().filter(|note| note.contains("scale")).collect();
+    let [income, gain] = notes[..] else { panic!("{notes:?}") };
+    assert!(income.starts_with("income: ") && income.contains("`scale = \"log\"`"), "{income}");
+    assert!(gain.starts_with("gain: ") && gain.contains("`scale = { yeo_johnson = 0 }`"), "{gain}");
+    let with = guess.text.replace("name = \"income\"\n", "name = \"income\"\nscale = \"log\"\n");
+    let with = with.replace("name = \"gain\"\n", "name = \"gain\"\nscale = { yeo_johnson = 0 }\n");
+    let read = FeatureSchema::from_toml(&with).unwrap();
+    assert!(read.features()[..2].iter().all(|feature| feature.scale.is_some()));
+}
+
+#[test]
 fn a_file_that_is_no_table_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let names: String = (0..60).map(|i| format!("r{i};{i},5;person {i}\n")).collect();
