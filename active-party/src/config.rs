@@ -26,6 +26,7 @@ use vfl_state::common_rules::CommonRules;
 use vfl_state::state_dir::StateDir;
 use vfl_state::{ShareStore, StateConfig, place_of_state};
 
+use crate::fallback::{Fallback, FallbackTable};
 use crate::training_labels::NumberSource;
 
 /// The values in the config file.
@@ -73,6 +74,9 @@ pub struct ConfigValues {
     /// summed.
     #[serde(default)]
     pub model: ModelConfig,
+    /// The model of this party's own features that answers where the parties together cannot.
+    /// Default none.
+    pub fallback: Option<FallbackTable>,
     /// The running service, for the commands `train` and `predict`. Default: the address it listens
     /// on.
     pub client: Option<ClientTable>,
@@ -327,6 +331,8 @@ pub struct Settings {
     pub privacy: Option<PrivacyConfig>,
     /// The rules for alignments with passive parties.
     pub alignment: AlignmentTable,
+    /// The model of this party's own features that answers where the parties together cannot.
+    pub fallback: Option<Arc<Fallback>>,
 }
 
 /// The settings of the commands `train` and `predict`, which are clients of the running service.
@@ -338,6 +344,8 @@ pub struct ClientSettings {
     pub service: Peer,
     /// The training configuration.
     pub training: TrainingConfig,
+    /// True if answers may be those of a fallback.
+    pub fallback: bool,
     /// A notice on the training configuration, for who wrote it before there were modes.
     pub notice: Option<String>,
     /// The file with the ids of the training records.
@@ -365,6 +373,8 @@ impl Settings {
         v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
         let known =
             v.audit.known(v.data.dialect()).map_err(|e| file.error(format!("[audit]: {e}")))?;
+        let fallback = v.fallback.as_ref().map(|table| Fallback::read(table, features.schema()));
+        let fallback = fallback.transpose().map_err(|e| file.error(format!("[fallback]: {e}")))?;
         let state_dir =
             place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());
         let state_dir = state_dir.map_err(|e| file.error(e))?;
@@ -385,6 +395,7 @@ impl Settings {
             known: known.map(Arc::new),
             privacy: v.training.privacy,
             alignment: v.alignment.clone(),
+            fallback: fallback.map(Arc::new),
             numbers: (v.model.kind() == GENERALIZED_LINEAR)
                 .then(|| NumberSource::Data(Box::new(v.data.clone()))),
         };
@@ -415,12 +426,14 @@ impl PartySettings for Settings {
     /// Returns everything but addresses, certificates and files, of which each process has its own.
     fn rules(&self) -> CommonRules {
         let alignment = AlignmentTable { ids: None, ..self.alignment.clone() };
-        CommonRules::new([
+        let fallback = self.fallback.as_ref().map(|fallback| ("[fallback]", fallback.rules()));
+        let rules = [
             ("the schema of [data]", format!("{:?}", self.features.schema())),
             ("[audit] allowed", format!("{:?}", self.audits_allowed)),
             ("[training.privacy]", format!("{:?}", self.privacy)),
             ("[alignment]", format!("{alignment:?}")),
-        ])
+        ];
+        CommonRules::new(rules.into_iter().chain(fallback))
     }
 
     async fn reach(&self) -> Result<(), String> {
@@ -449,6 +462,7 @@ impl ClientSettings {
             service: Peer { role: Role::ActiveParty, name, address },
             credentials,
             training,
+            fallback: v.fallback.is_some(),
             notice: v.training.notice(&v.model),
             train_ids: v.training.train_ids.clone(),
         })

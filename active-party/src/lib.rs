@@ -4,6 +4,7 @@ mod align;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod fallback;
 mod inference;
 mod invert_transform;
 mod model_description;

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vfl_core::types::RecordIds;
+use vfl_core::types::{FeatureBlock, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 use vfl_protocol::{MAX_MESSAGE_BYTES, PredictionResponse, Refusal, RefusalKind, WireError};
 use vfl_server::monitoring::traces::{Context, Outcome, Tracer};
 use vfl_server::monitoring::{Predictions, traces};
 use vfl_server::service::PeerIdentity;
 
+use crate::fallback::Fallback;
 use crate::scoring::{ModelDescription, Scorer};
 
 /// The most records of one request; the command line sends more in several.
@@ -27,8 +28,29 @@ const READY_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Predictor {
     identity: PeerIdentity,
     scorer: Arc<Scorer>,
+    fallback: Option<Arc<Fallback>>,
     measured: Predictions,
     tracer: Tracer,
+}
+
+/// The answer to a client.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Prediction {
+    /// The version of the model in service; `None` if the coordinator could not be asked.
+    pub(crate) version: Option<ModelVersion>,
+    /// The names of the classes, or of the number.
+    pub(crate) class_names: Vec<String>,
+    /// The status of each record.
+    pub(crate) status: Vec<RowStatus>,
+    /// A row, or a label, for every record that is scored, in order.
+    pub(crate) released: ReleasedScores,
+}
+
+impl Prediction {
+    /// Returns the version as text, empty if it is not known.
+    pub(crate) fn version(&self) -> &str {
+        self.version.as_ref().map_or("", ModelVersion::as_str)
+    }
 }
 
 impl Predictor {
@@ -37,10 +59,10 @@ impl Predictor {
     pub(crate) fn new(
         identity: PeerIdentity,
         scorer: Arc<Scorer>,
-        measured: Predictions,
-        tracer: Tracer,
+        fallback: Option<Arc<Fallback>>,
+        (measured, tracer): (Predictions, Tracer),
     ) -> Self {
-        Self { identity, scorer, measured, tracer }
+        Self { identity, scorer, fallback, measured, tracer }
     }
 
     /// Does the work of a client's call, as part of the client's trace if there is one.
@@ -83,7 +105,8 @@ impl Predictor {
 
     /// Scores records under the model in service, if `admit` accepts it. Nothing is spent before
     /// that. If another model comes into service meanwhile, the records of a single message are
-    /// asked for again under the new one: the refusal spent nothing.
+    /// asked for again under the new one: the refusal spent nothing. The fallback, if there is one,
+    /// answers in its declared cases.
     ///
     /// # Errors
     /// [`Refusal`] for too many records or too long a request id, and those of `admit` and the
@@ -93,7 +116,7 @@ impl Predictor {
         ids: &RecordIds,
         request_id: &str,
         admit: impl Fn(&ModelDescription) -> Result<(), Refusal>,
-    ) -> Result<(ModelDescription, PredictionResponse), Refusal> {
+    ) -> Result<Prediction, Refusal> {
         if request_id.len() > MAX_REQUEST_ID {
             return Err(
                 WireError::Range { field: "request_id", reason: "at most 100 bytes" }.into()
@@ -124,11 +147,82 @@ impl Predictor {
             }
             Err(refused)
         };
-        let (model, scored) = asked.await.inspect_err(|refusal: &Refusal| {
+        let answered = match asked.await {
+            Ok((model, scored)) => Ok(self.filled(model, scored, ids).await),
+            Err(refusal) => self.alone(ids, refusal).await,
+        };
+        let prediction = answered.inspect_err(|refusal: &Refusal| {
             tracing::warn!(records = ids.len(), reason = %refusal, "records were not scored");
         })?;
-        self.measured.answered(&scored.status, began.elapsed());
-        Ok((model, scored))
+        self.measured.answered(&prediction.status, began.elapsed());
+        Ok(prediction)
+    }
+
+    /// Adds the fallback's answers about records that another party does not hold.
+    async fn filled(
+        &self,
+        model: ModelDescription,
+        scored: PredictionResponse,
+        ids: &RecordIds,
+    ) -> Prediction {
+        let PredictionResponse { version, mut status, mut released } = scored;
+        let fallback = self.fallback.as_ref().filter(|own| own.answers_missing(&model.class_names));
+        if let Some(fallback) = fallback
+            && status.contains(&RowStatus::NotFound)
+        {
+            // The coordinator's answer is paid for: it goes out in any case.
+            match self.fill(fallback, ids, (&mut status, &released)).await {
+                Ok(filled) => released = filled,
+                Err(reason) => tracing::warn!(%reason, "the fallback has no answer"),
+            }
+        }
+        Prediction { version: Some(version), class_names: model.class_names, status, released }
+    }
+
+    /// Returns the release with the fallback's answers about records that are not found.
+    async fn fill(
+        &self,
+        fallback: &Fallback,
+        ids: &RecordIds,
+        (status, released): (&mut [RowStatus], &ReleasedScores),
+    ) -> Result<ReleasedScores, Refusal> {
+        let missing: Vec<usize> =
+            (0..ids.len()).filter(|&at| status[at] == RowStatus::NotFound).collect();
+        let (held, block) = self.own_features(&ids.select(&missing)).await?;
+        let rows: Vec<usize> = held.iter().map(|&at| missing[at]).collect();
+        fallback.fill((status, released), &rows, block.matrix())
+    }
+
+    /// Returns the fallback's answers in place of a refusal, or the refusal.
+    async fn alone(&self, ids: &RecordIds, refusal: Refusal) -> Result<Prediction, Refusal> {
+        let Some(fallback) = self.fallback.as_ref().filter(|own| own.answers(&refusal)) else {
+            return Err(refusal);
+        };
+        check_answer(ids.len(), fallback.class_names())?;
+        let answer = async {
+            let (held, block) = self.own_features(ids).await?;
+            Ok::<_, Refusal>((held, fallback.alone(block.matrix())?))
+        };
+        let (held, released) = match answer.await {
+            Ok((held, released)) if !held.is_empty() => (held, released),
+            Ok(_) => return Err(refusal),
+            Err(reason) => {
+                tracing::warn!(%reason, "the fallback has no answer");
+                return Err(refusal);
+            }
+        };
+        tracing::warn!(records = held.len(), reason = %refusal, "the fallback answers");
+        let mut status = vec![RowStatus::NotFound; ids.len()];
+        held.iter().for_each(|&at| status[at] = RowStatus::Fallback);
+        let class_names = fallback.class_names().to_vec();
+        Ok(Prediction { version: None, class_names, status, released })
+    }
+
+    /// Returns the positions of the records that this party holds, and their features.
+    async fn own_features(&self, ids: &RecordIds) -> Result<(Vec<usize>, FeatureBlock), Refusal> {
+        let found = self.scorer.features.lookup(ids).await;
+        let found = found.map_err(|e| vfl_features::features::refusal(&e))?;
+        Ok((found.held, found.block))
     }
 }
 

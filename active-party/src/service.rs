@@ -153,7 +153,9 @@ pub async fn run(
     ));
     let identity = credentials.identity().clone();
     let (measured, tracer) = (monitor.predictions().clone(), traces.tracer());
-    let predictor = Arc::new(Predictor::new(identity.clone(), scorer.clone(), measured, tracer));
+    let fallback = settings.fallback.clone();
+    let predictor = Predictor::new(identity, scorer.clone(), fallback, (measured, tracer));
+    let predictor = Arc::new(predictor);
     let service = |stop| Service {
         credentials: credentials.clone(),
         predictor: predictor.clone(),
@@ -213,11 +215,11 @@ impl ActiveParty for Service {
         let work = async {
             let ids = RecordIds::try_from(require("ids", request.ids)?)?;
             let admit = |model: &ModelDescription| check_answer(ids.len(), &model.class_names);
-            let (model, scored) = self.predictor.predict(&ids, &request.request_id, admit).await?;
+            let scored = self.predictor.predict(&ids, &request.request_id, admit).await?;
             Ok(Response::new(pb::ScoreResponse {
-                model_version: scored.version.as_str().to_owned(),
-                class_names: model.class_names,
+                model_version: scored.version().to_owned(),
                 row_status: encode_statuses(&scored.status),
+                class_names: scored.class_names,
                 release: Some(scored.released.into()),
             }))
         };

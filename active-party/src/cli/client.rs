@@ -46,8 +46,8 @@ pub struct TrainArgs {
 #[command(after_help = "\
 Example:
   active-party predict --config active.toml --ids customers.ids --out scores.csv
-The output has a row per scored record: id, then a column per class (or `label`). Records that could not be scored are \
-left out and counted on standard error.")]
+The output has a row per scored record: id, then a column per class (or `label`), and `status` if the config has a [fallback]. \
+Records that could not be scored are left out and counted on standard error.")]
 pub struct PredictArgs {
     /// The config file of the running service (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
@@ -166,7 +166,8 @@ impl PredictArgs {
         let name = format!("predict-{:016x}", rand::random_range(0..=u64::MAX));
         let mut rows = Vec::new();
         let mut failed = Vec::new();
-        let mut model = None;
+        let (mut model, mut answered) = (None, None);
+        let mut own = 0;
         let (mut from, mut records) = (0, FIRST_RECORDS);
         while from < ids.len() {
             let chunk = ids.slice(from, from + records);
@@ -177,8 +178,17 @@ impl PredictArgs {
                 client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), request_id }).await;
             let answer = answer.map_err(|s| failure(&settings.service, &s))?.into_inner();
             let wrong = |e| CliError::Failed(format!("our own service answered with {e}"));
-            if *model.get_or_insert_with(|| answer.model_version.clone()) != answer.model_version {
+            // A fallback does not know the version.
+            let version = &answer.model_version;
+            if !version.is_empty() && *model.get_or_insert_with(|| version.clone()) != *version {
                 let message = "another model was published while the records were being scored; score them again";
+                return Err(CliError::failed(message));
+            }
+            let kind =
+                answer.release.as_ref().and_then(|r| r.kind.as_ref()).map(std::mem::discriminant);
+            let form = (answer.class_names.clone(), kind);
+            if *answered.get_or_insert_with(|| form.clone()) != form {
+                let message = "answers have different forms: `release` in [fallback] says that of the fallback's; score the records again";
                 return Err(CliError::failed(message));
             }
             records = CALL_RECORDS.min(most_records(&answer.class_names));
@@ -186,10 +196,15 @@ impl PredictArgs {
             let scores = answer.release.as_ref();
             let read = read_scores(&answer.row_status, scores, chunk.len(), classes.len());
             let (status, released) = read.map_err(wrong)?;
-            let scored = chunk.select(&RowStatus::positions_ok(&status));
-            write_rows(&mut rows, from == 0, classes, &scored, &released)
+            let scored: Vec<usize> =
+                (0..status.len()).filter(|&at| status[at].is_scored()).collect();
+            let marks = scored.iter().map(|&at| status[at].as_str());
+            let marks = settings.fallback.then(|| marks.collect::<Vec<_>>());
+            let written = (&chunk.select(&scored), marks.as_deref());
+            write_rows(&mut rows, from == 0, classes, written, &released)
                 .map_err(CliError::failed)?;
-            failed.extend(status.into_iter().filter(|status| *status != RowStatus::Ok));
+            own += status.iter().filter(|status| **status == RowStatus::Fallback).count();
+            failed.extend(status.into_iter().filter(|status| !status.is_scored()));
             from += chunk.len();
         }
         if self.out.as_os_str() == "-" {
@@ -199,6 +214,11 @@ impl PredictArgs {
             vfl_state::files::write_atomic(&self.out, &rows, true).map_err(|e| {
                 CliError::Failed(format!("cannot write {}: {e}", self.out.display()))
             })?;
+        }
+        if own > 0 {
+            let all = ids.len();
+            let _ =
+                writeln!(std::io::stderr(), "{own} of {all} records have scores of the fallback");
         }
         for status in RowStatus::ALL {
             let records = failed.iter().filter(|failed| **failed == status).count();
@@ -235,7 +255,7 @@ fn why_not(status: RowStatus) -> &'static str {
         RowStatus::ModelBudgetSpent => {
             "they were answered under as many models as the coordinator allows; its operator may approve this version"
         }
-        RowStatus::Ok => "no reason was given",
+        RowStatus::Ok | RowStatus::Fallback => "no reason was given",
     }
 }
 
@@ -243,40 +263,35 @@ fn write_rows(
     out: &mut Vec<u8>,
     header: bool,
     classes: &[String],
-    ids: &RecordIds,
+    (ids, marks): (&RecordIds, Option<&[&str]>),
     released: &ReleasedScores,
 ) -> std::io::Result<()> {
-    // Writing to a vector in memory cannot fail. csv quotes the fields that need it.
-    let mut csv = csv::Writer::from_writer(out);
-    match released {
+    let cells = |column: &dyn Fn(usize) -> Vec<String>| -> Vec<Vec<String>> {
+        (0..ids.len()).map(column).collect()
+    };
+    let (columns, rows) = match released {
         ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
-            if header {
-                csv.write_record(std::iter::once("id").chain(classes.iter().map(String::as_str)))?;
-            }
-            for (id, column) in ids.iter().zip(m.column_iter()) {
-                csv.write_record(
-                    std::iter::once(id.to_owned()).chain(column.iter().map(f64::to_string)),
-                )?;
-            }
+            (classes, cells(&|at| m.column(at).iter().map(f64::to_string).collect()))
         }
         ReleasedScores::Ciphertexts(m) => {
-            if header {
-                csv.write_record(std::iter::once("id").chain(classes.iter().map(String::as_str)))?;
-            }
-            for (id, column) in ids.iter().zip(m.column_iter()) {
-                csv.write_record(
-                    std::iter::once(id.to_owned()).chain(column.iter().map(u64::to_string)),
-                )?;
-            }
+            (classes, cells(&|at| m.column(at).iter().map(u64::to_string).collect()))
         }
         ReleasedScores::Labels { labels, .. } => {
-            if header {
-                csv.write_record(["id", "label"])?;
-            }
-            for (id, &label) in ids.iter().zip(labels) {
-                csv.write_record([id, classes.get(label as usize).map_or("", String::as_str)])?;
-            }
+            let name = |at: usize| classes.get(labels[at] as usize).cloned().unwrap_or_default();
+            (&["label".to_owned()][..], cells(&|at| vec![name(at)]))
         }
+    };
+    // Writing to a vector in memory cannot fail. csv quotes the fields that need it.
+    let mut csv = csv::Writer::from_writer(out);
+    if header {
+        let status = marks.map(|_| "status");
+        let names = std::iter::once("id").chain(columns.iter().map(String::as_str));
+        csv.write_record(names.chain(status))?;
+    }
+    for (at, (id, row)) in ids.iter().zip(&rows).enumerate() {
+        let status = marks.map(|marks| marks[at]);
+        let row = std::iter::once(id).chain(row.iter().map(String::as_str));
+        csv.write_record(row.chain(status))?;
     }
     csv.flush()
 }

@@ -2,10 +2,10 @@
 
 use nalgebra::DMatrix;
 use vfl_core::types::{ReleasedScores, RowStatus};
-use vfl_protocol::{MAX_MESSAGE_BYTES, PredictionResponse, Refusal};
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal};
 
 use super::elements::join;
-use crate::scoring::ModelDescription;
+use crate::predict::Prediction;
 
 /// The most bytes around the tensors of an answer: names, shapes, the request id.
 const AROUND: u64 = 4096;
@@ -78,12 +78,8 @@ impl Output {
     ///
     /// # Errors
     /// INTERNAL for a ciphertext that no double holds exactly.
-    pub(super) fn tensor(
-        self,
-        model: &ModelDescription,
-        scored: &PredictionResponse,
-    ) -> Result<Vec<u8>, Refusal> {
-        let classes = &model.class_names;
+    pub(super) fn tensor(self, scored: &Prediction) -> Result<Vec<u8>, Refusal> {
+        let classes = &scored.class_names;
         let named = classes.get(1..).is_some_and(|others| !others.is_empty());
         let text =
             |class: u32| classes.get(class as usize).filter(|_| named).map_or("", String::as_str);
@@ -91,9 +87,9 @@ impl Output {
             Self::Scores => scores(scored, classes.len())?,
             Self::Label => {
                 let mut labels = scored.released.predicted_labels().into_iter();
-                let label = |status: &RowStatus| match status {
-                    RowStatus::Ok => labels.next().map_or("", text),
-                    _ => "",
+                let label = |status: &RowStatus| match status.is_scored() {
+                    true => labels.next().map_or("", text),
+                    false => "",
                 };
                 join(scored.status.iter().map(label))
             }
@@ -134,7 +130,7 @@ pub(super) fn kind(released: &ReleasedScores) -> &'static str {
     }
 }
 
-fn scores(scored: &PredictionResponse, classes: usize) -> Result<Vec<u8>, Refusal> {
+fn scores(scored: &Prediction, classes: usize) -> Result<Vec<u8>, Refusal> {
     let exact = |c: u64| {
         let fault =
             "the coordinator released a ciphertext of more than 53 bits, which no double holds";
@@ -154,7 +150,7 @@ fn scores(scored: &PredictionResponse, classes: usize) -> Result<Vec<u8>, Refusa
 
 /// Returns a row for each record. It is NaN if `released` (k × n) has no score of the record.
 fn rows<T: nalgebra::Scalar + Copy>(
-    scored: &PredictionResponse,
+    scored: &Prediction,
     classes: usize,
     released: &DMatrix<T>,
     number: impl Fn(T) -> Result<f64, Refusal>,
@@ -162,7 +158,7 @@ fn rows<T: nalgebra::Scalar + Copy>(
     let mut bytes = Vec::with_capacity(8 * scored.status.len() * classes);
     let mut columns = released.column_iter();
     for status in &scored.status {
-        let column = if *status == RowStatus::Ok { columns.next() } else { None };
+        let column = if status.is_scored() { columns.next() } else { None };
         match column {
             Some(column) => {
                 for at in 0..classes {
@@ -180,91 +176,80 @@ mod tests {
     use super::*;
     use vfl_core::types::ModelVersion;
 
-    fn model(classes: &[&str]) -> ModelDescription {
-        ModelDescription {
-            version: ModelVersion::new("m-1").unwrap(),
-            class_names: classes.iter().map(|name| (*name).to_owned()).collect(),
-            passive_parties: Vec::new(),
-            spec: None,
-            top_shown: false,
-            private_release: false,
-            training: None,
-        }
-    }
-
     fn doubles(bytes: &[u8]) -> Vec<f64> {
         bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
     }
 
-    fn answer(status: Vec<RowStatus>, released: ReleasedScores) -> PredictionResponse {
-        PredictionResponse { version: ModelVersion::new("m-1").unwrap(), status, released }
+    fn answer(classes: &[&str], status: Vec<RowStatus>, released: ReleasedScores) -> Prediction {
+        let class_names = classes.iter().map(|name| (*name).to_owned()).collect();
+        let version = Some(ModelVersion::new("m-1").unwrap());
+        Prediction { version, class_names, status, released }
     }
 
-    fn of(released: ReleasedScores) -> PredictionResponse {
-        let status =
-            vec![RowStatus::Ok, RowStatus::TrainingRecord, RowStatus::Ok, RowStatus::NotFound];
-        answer(status, released)
+    fn of(classes: &[&str], released: ReleasedScores) -> Prediction {
+        let (trained, missing) = (RowStatus::TrainingRecord, RowStatus::NotFound);
+        answer(classes, vec![RowStatus::Ok, trained, RowStatus::Fallback, missing], released)
     }
 
     #[test]
     fn a_record_without_a_score_has_none() {
         let m = DMatrix::from_column_slice(2, 2, &[0.25, 0.75, 0.5, 0.5]);
-        let scored = of(ReleasedScores::Probabilities(m));
-        let model = model(&["no", "yes"]);
-        let scores = doubles(&Output::Scores.tensor(&model, &scored).unwrap());
+        let scored = of(&["no", "yes"], ReleasedScores::Probabilities(m));
+        let scores = doubles(&Output::Scores.tensor(&scored).unwrap());
         assert_eq!((&scores[..2], &scores[4..6]), (&[0.25, 0.75][..], &[0.5, 0.5][..]));
         assert!(scores[2..4].iter().chain(&scores[6..]).all(|score| score.is_nan()));
-        assert_eq!(Output::Label.tensor(&model, &scored).unwrap(), join(["yes", "", "no", ""]));
-        let status = Output::RowStatus.tensor(&model, &scored).unwrap();
-        assert_eq!(status, join(["ok", "training_record", "ok", "not_found"]));
-        assert_eq!(Output::ClassNames.tensor(&model, &scored).unwrap(), join(["no", "yes"]));
+        assert_eq!(Output::Label.tensor(&scored).unwrap(), join(["yes", "", "no", ""]));
+        let status = Output::RowStatus.tensor(&scored).unwrap();
+        assert_eq!(status, join(["ok", "training_record", "fallback", "not_found"]));
+        assert_eq!(Output::ClassNames.tensor(&scored).unwrap(), join(["no", "yes"]));
     }
 
     #[test]
     fn labels_are_no_scores() {
-        let scored = of(ReleasedScores::Labels { classes: 2, labels: vec![1, 0] });
-        let model = model(&["no", "yes"]);
-        let scores = doubles(&Output::Scores.tensor(&model, &scored).unwrap());
+        let released = ReleasedScores::Labels { classes: 2, labels: vec![1, 0] };
+        let scored = of(&["no", "yes"], released);
+        let scores = doubles(&Output::Scores.tensor(&scored).unwrap());
         assert!(scores.len() == 8 && scores.iter().all(|score| score.is_nan()));
-        assert_eq!(Output::Label.tensor(&model, &scored).unwrap(), join(["yes", "", "no", ""]));
+        assert_eq!(Output::Label.tensor(&scored).unwrap(), join(["yes", "", "no", ""]));
     }
 
     #[test]
     fn a_number_has_no_class() {
-        let scored = of(ReleasedScores::Numbers(DMatrix::from_column_slice(1, 2, &[-3.5, 7.0])));
-        let model = model(&["price"]);
-        let numbers = doubles(&Output::Scores.tensor(&model, &scored).unwrap());
+        let numbers = DMatrix::from_column_slice(1, 2, &[-3.5, 7.0]);
+        let scored = of(&["price"], ReleasedScores::Numbers(numbers));
+        let numbers = doubles(&Output::Scores.tensor(&scored).unwrap());
         assert_eq!((numbers[0], numbers[2]), (-3.5, 7.0));
         assert!(numbers[1].is_nan() && numbers[3].is_nan());
-        assert_eq!(Output::Label.tensor(&model, &scored).unwrap(), join(["", "", "", ""]));
+        assert_eq!(Output::Label.tensor(&scored).unwrap(), join(["", "", "", ""]));
     }
 
     #[test]
     fn ciphertexts_are_exact_or_refused() {
-        let model = model(&["no", "yes"]);
         let with = |c: u64| {
-            of(ReleasedScores::Ciphertexts(DMatrix::from_column_slice(2, 2, &[c, 1, 2, 3])))
+            of(
+                &["no", "yes"],
+                ReleasedScores::Ciphertexts(DMatrix::from_column_slice(2, 2, &[c, 1, 2, 3])),
+            )
         };
-        let scores = doubles(&Output::Scores.tensor(&model, &with(EXACT - 1)).unwrap());
+        let scores = doubles(&Output::Scores.tensor(&with(EXACT - 1)).unwrap());
         assert_eq!(scores[0] as u64, EXACT - 1);
-        assert!(Output::Scores.tensor(&model, &with(EXACT)).is_err());
+        assert!(Output::Scores.tensor(&with(EXACT)).is_err());
     }
 
     /// The bound is of what can come, to the byte.
     #[test]
     fn room_is_what_the_tensors_take() {
-        let model = model(&["a", "longer"]);
-        let n = 3;
+        let (classes, n) = (["a", "longer"], 3);
         let none = ReleasedScores::Labels { classes: 2, labels: Vec::new() };
-        let scored = answer(vec![RowStatus::ModelBudgetSpent; n], none);
+        let scored = answer(&classes, vec![RowStatus::ModelBudgetSpent; n], none);
         for output in [Output::Scores, Output::RowStatus, Output::ClassNames] {
-            let tensor = output.tensor(&model, &scored).unwrap();
-            assert_eq!(tensor.len() as u64, output.bytes(n, &model.class_names), "{output:?}");
+            let tensor = output.tensor(&scored).unwrap();
+            assert_eq!(tensor.len() as u64, output.bytes(n, &scored.class_names), "{output:?}");
         }
         let released = ReleasedScores::Labels { classes: 2, labels: vec![1; n] };
-        let scored = answer(vec![RowStatus::Ok; n], released);
-        let labels = Output::Label.tensor(&model, &scored).unwrap();
-        assert_eq!(labels.len() as u64, Output::Label.bytes(n, &model.class_names));
+        let scored = answer(&classes, vec![RowStatus::Ok; n], released);
+        let labels = Output::Label.tensor(&scored).unwrap();
+        assert_eq!(labels.len() as u64, Output::Label.bytes(n, &scored.class_names));
         let classes = vec!["c".to_owned(); 33];
         assert!(check_room(&[Output::Scores], 1000, &classes).is_ok());
         assert!(check_room(&[Output::Scores], 65_536, &classes).is_err());

@@ -120,8 +120,13 @@ impl GrpcInferenceService for Inference {
                 in_service(&asked.version, model)?;
                 check_room(&asked.outputs, asked.ids.len(), &model.class_names)
             };
-            let (model, scored) = self.predictor.predict(&asked.ids, &asked.id, admit).await?;
-            Ok(Response::new(answer(asked, &model, &scored)?))
+            let scored = self.predictor.predict(&asked.ids, &asked.id, admit).await?;
+            if scored.version.is_none() && !asked.version.is_empty() {
+                let message = "no party answers for that version; an empty version takes the answers of the fallback";
+                return Err(Refusal::unavailable(message).into());
+            }
+            check_room(&asked.outputs, asked.ids.len(), &scored.class_names)?;
+            Ok(Response::new(answer(asked, &scored)?))
         };
         self.predictor.traced(parent, work).await
     }

@@ -1,6 +1,7 @@
 //! Converts messages of the Open Inference Protocol to requests, and answers to messages.
 
 use vfl_core::types::RecordIds;
+use vfl_protocol::Refusal;
 use vfl_protocol::pb::inference::infer_parameter::ParameterChoice;
 use vfl_protocol::pb::inference::model_infer_request::{
     InferInputTensor, InferRequestedOutputTensor,
@@ -11,11 +12,11 @@ use vfl_protocol::pb::inference::{
     InferParameter, ModelInferRequest, ModelInferResponse, ModelMetadataResponse,
     ServerMetadataResponse,
 };
-use vfl_protocol::{PredictionResponse, Refusal};
 
 use super::MODEL;
 use super::elements::split;
 use super::output::{Output, kind};
+use crate::predict::Prediction;
 use crate::predict::check_count;
 use crate::scoring::ModelDescription;
 
@@ -156,20 +157,19 @@ fn quoted(text: &str) -> String {
 /// INTERNAL for scores that the protocol cannot carry exactly.
 pub(super) fn answer(
     asked: InferRequest,
-    model: &ModelDescription,
-    scored: &PredictionResponse,
+    scored: &Prediction,
 ) -> Result<ModelInferResponse, Refusal> {
-    let (n, k) = (scored.status.len(), model.class_names.len());
+    let (n, k) = (scored.status.len(), scored.class_names.len());
     let tensor = |output: &Output| InferOutputTensor {
         name: output.name().to_owned(),
         datatype: output.datatype().to_owned(),
         shape: output.shape(n as i64, k),
     };
-    let bytes = |output: &Output| output.tensor(model, scored).map(bytes::Bytes::from);
+    let bytes = |output: &Output| output.tensor(scored).map(bytes::Bytes::from);
     let release = ParameterChoice::StringParam(kind(&scored.released).to_owned());
     Ok(ModelInferResponse {
         model_name: MODEL.to_owned(),
-        model_version: model.version.as_str().to_owned(),
+        model_version: scored.version().to_owned(),
         outputs: asked.outputs.iter().map(tensor).collect(),
         raw_output_contents: asked.outputs.iter().map(bytes).collect::<Result<_, Refusal>>()?,
         parameters: [("release".to_owned(), InferParameter { parameter_choice: Some(release) })]

@@ -180,6 +180,7 @@ impl Deployment {
                 passive_parties: peers,
                 peer_timeout: Duration::from_secs(30),
                 audits_allowed: spec.audits,
+                fallback: None,
                 // Whoever asks owns the cores.
                 audit_time: Duration::MAX,
                 known: known.map(Arc::new),

@@ -79,6 +79,7 @@ impl Site {
             passive_parties: self.deployment.passive_peers(),
             peer_timeout: Duration::from_secs(30),
             audits_allowed: true,
+            fallback: None,
             audit_time: Duration::from_secs(3600),
             known: None,
             privacy: None,

@@ -77,6 +77,7 @@ async fn second_active(
         passive_parties: Vec::new(),
         peer_timeout: Duration::from_secs(30),
         audits_allowed: false,
+        fallback: None,
         audit_time: Duration::from_secs(3600),
         known: None,
         privacy: None,

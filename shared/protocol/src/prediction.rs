@@ -102,6 +102,7 @@ impl From<RowStatus> for pb::RowStatus {
             RowStatus::ShareChanged => Self::ShareChanged,
             RowStatus::BudgetSpent => Self::BudgetSpent,
             RowStatus::ModelBudgetSpent => Self::ModelBudgetSpent,
+            RowStatus::Fallback => Self::Fallback,
         }
     }
 }
@@ -112,11 +113,16 @@ pub fn encode_statuses(statuses: &[RowStatus]) -> Vec<i32> {
     statuses.iter().map(|&status| pb::RowStatus::from(status) as i32).collect()
 }
 
-/// Reads the statuses of `records` records.
+/// Reads the statuses of `records` records from another party, whose answers have no fallback.
 ///
 /// # Errors
 /// [`WireError`] if there is not one status per record or a status is unknown.
 pub fn decode_statuses(statuses: &[i32], records: usize) -> Result<Vec<RowStatus>, WireError> {
+    check_count(statuses, records)?;
+    statuses_of(statuses)
+}
+
+fn check_count(statuses: &[i32], records: usize) -> Result<(), WireError> {
     if statuses.len() != records {
         return Err(WireError::Size {
             field: "row_status",
@@ -125,14 +131,25 @@ pub fn decode_statuses(statuses: &[i32], records: usize) -> Result<Vec<RowStatus
             got: statuses.len(),
         });
     }
-    statuses_of(statuses)
+    Ok(())
 }
 
-/// Reads statuses, however many there are.
+/// Reads statuses of another party, however many there are.
 ///
 /// # Errors
 /// [`WireError::Range`] for an unknown status.
 pub(crate) fn statuses_of(statuses: &[i32]) -> Result<Vec<RowStatus>, WireError> {
+    let of_fallback = (
+        pb::RowStatus::Fallback as i32,
+        "a fallback, which only a service of the active party gives",
+    );
+    if statuses.contains(&of_fallback.0) {
+        return Err(WireError::Range { field: "row_status", reason: of_fallback.1 });
+    }
+    known_statuses(statuses)
+}
+
+fn known_statuses(statuses: &[i32]) -> Result<Vec<RowStatus>, WireError> {
     let known = |&status: &i32| match pb::RowStatus::try_from(status) {
         Ok(pb::RowStatus::Ok) => Ok(RowStatus::Ok),
         Ok(pb::RowStatus::NotFound) => Ok(RowStatus::NotFound),
@@ -141,6 +158,7 @@ pub(crate) fn statuses_of(statuses: &[i32]) -> Result<Vec<RowStatus>, WireError>
         Ok(pb::RowStatus::ShareChanged) => Ok(RowStatus::ShareChanged),
         Ok(pb::RowStatus::BudgetSpent) => Ok(RowStatus::BudgetSpent),
         Ok(pb::RowStatus::ModelBudgetSpent) => Ok(RowStatus::ModelBudgetSpent),
+        Ok(pb::RowStatus::Fallback) => Ok(RowStatus::Fallback),
         Ok(pb::RowStatus::Unspecified) | Err(_) => {
             Err(WireError::Range { field: "row_status", reason: "an unknown row status" })
         }
@@ -148,8 +166,8 @@ pub(crate) fn statuses_of(statuses: &[i32]) -> Result<Vec<RowStatus>, WireError>
     statuses.iter().map(known).collect()
 }
 
-/// Reads the statuses of `records` records, and the release of those that are OK: a row of
-/// `classes` scores, or a label, for each.
+/// Reads an answer of the active party's service: the statuses of `records` records, and the
+/// release of those that are scored, a row of `classes` scores, or a label, for each.
 ///
 /// # Errors
 /// As [`decode_statuses`] and [`read_release`].
@@ -159,9 +177,10 @@ pub fn read_scores(
     records: usize,
     classes: usize,
 ) -> Result<(Vec<RowStatus>, ReleasedScores), WireError> {
-    let status = decode_statuses(row_status, records)?;
-    let released = read_release(release, count_ok(&status), classes)?;
-    Ok((status, released))
+    check_count(row_status, records)?;
+    let status = known_statuses(row_status)?;
+    let scored = status.iter().filter(|status| status.is_scored()).count();
+    Ok((status, read_release(release, scored, classes)?))
 }
 
 fn count_ok(statuses: &[RowStatus]) -> usize {
@@ -217,7 +236,8 @@ impl PredictionResponse {
         classes: usize,
     ) -> Result<Self, WireError> {
         let pb::PredictResponse { model_version, row_status, release } = response;
-        let (status, released) = read_scores(&row_status, release.as_ref(), records, classes)?;
+        let status = decode_statuses(&row_status, records)?;
+        let released = read_release(release.as_ref(), count_ok(&status), classes)?;
         Ok(Self { version: WireError::model_version(model_version)?, status, released })
     }
 }
