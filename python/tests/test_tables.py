@@ -38,7 +38,15 @@ from sklearn.linear_model import (
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, PowerTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    StandardScaler,
+)
 from sklearn.svm import SVC, LinearSVC
 
 import cloison
@@ -70,12 +78,13 @@ def credit(count: int = 1500) -> pd.DataFrame:
 
 def pipeline() -> Any:
     """Every step that is taken."""
-    numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+    numbers = make_pipeline(SimpleImputer(add_indicator=True), PowerTransformer())
     words = make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), OneHotEncoder(drop="first"))
     columns = ColumnTransformer(
         [
             ("numbers", numbers, ["age", "income"]),
             ("words", words, ["branch", "employer"]),
+            ("counts", FunctionTransformer(np.log1p), ["late"]),
             ("grades", OrdinalEncoder(categories=[["low", "mid", "high"]]), ["grade"]),
         ],
         remainder="passthrough",
@@ -131,11 +140,67 @@ def test_columns_are_taken_as_the_model_takes_them() -> None:
         cloison.audit(model, frame, label="defalt", passive=["late"])
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        PowerTransformer(),
+        PowerTransformer(standardize=False),
+        PowerTransformer("box-cox"),
+        FunctionTransformer(np.log),
+        FunctionTransformer(np.log1p),
+        make_pipeline(PowerTransformer("box-cox"), MinMaxScaler()),
+    ],
+    ids=str,
+)
+def test_powers_and_logarithms_become_the_scale_of_a_feature(step: Any) -> None:
+    """A long tail on either side, a column of whole numbers, and the same answers as the library's."""
+    rng = np.random.default_rng(11)
+    held = pd.DataFrame(
+        {
+            "income": np.round(rng.lognormal(8, 1.5, 500), 2),
+            "age": rng.integers(18, 90, 500),
+            "debt": 1000.0 - rng.exponential(100, 500).clip(0, 999),
+        }
+    )
+    label = np.where(np.log(held["income"]) + rng.logistic(size=500) > 8, "yes", "no")
+    model = make_pipeline(step, StandardScaler(), LogisticRegression(max_iter=1000)).fit(held, label)
+    folded = _folded.fold(model, held, "rich")
+    assert np.abs(folded.scores(range(500)) - model.predict_proba(held)).max() < 1e-12
+    entries = [_folded.schema(column) for column in folded.columns]
+    assert all("scale" in entry and "power" not in entry for entry in entries)
+    if getattr(step, "func", None) is np.log:
+        assert {entry["scale"] for entry in entries} == {"log"}
+
+
+def test_a_column_has_one_scale() -> None:
+    frame = credit(300)
+    held = frame[["age", "staff"]].assign(debt=-frame["age"])
+    both = make_column_transformer((PowerTransformer(), ["age"]), (StandardScaler(), ["age"]))
+    with pytest.raises(cloison.FrameError, match="'age' reaches the model on 2 scales"):
+        _folded.fold(make_pipeline(both, LogisticRegression()).fit(held, frame["default"]), held, "default")
+    below = make_column_transformer((FunctionTransformer(lambda x: x, validate=True), ["debt"]))
+    with pytest.raises(cloison.FrameError, match="function <lambda>"):
+        _folded.fold(make_pipeline(below, LogisticRegression()).fit(held, frame["default"]), held, "default")
+    # A truth value stays one.
+    flag = held[["staff"]].astype(float)
+    model = make_pipeline(PowerTransformer(), LogisticRegression()).fit(flag, frame["default"])
+    folded = _folded.fold(model, flag, "default")
+    assert np.abs(folded.scores(range(300)) - model.predict_proba(flag)).max() < 1e-12
+    assert _folded.schema(folded.columns[0])["kind"] == "binary"
+    assert "scale" not in _folded.schema(folded.columns[0])
+
+
 def test_what_is_not_linear_is_refused_by_name() -> None:
     frame = credit(300)
     held, label = frame[["age", "late"]], frame["default"]
     for model, says in (
-        (make_pipeline(PowerTransformer(), LogisticRegression()), r"powertransformer.*PowerTransformer"),
+        (
+            make_pipeline(QuantileTransformer(n_quantiles=10), LogisticRegression()),
+            r"quantiletransformer.*QuantileTransformer",
+        ),
+        (make_pipeline(StandardScaler(), PowerTransformer(), LogisticRegression()), "after another step"),
+        (make_pipeline(FunctionTransformer(np.sqrt), LogisticRegression()), "of the function sqrt"),
+        (make_pipeline(PowerTransformer(), SimpleImputer(), LogisticRegression()), "behind a PowerTransformer"),
         (make_pipeline(StandardScaler(), RandomForestClassifier(5)), "RandomForestClassifier is not taken"),
         (make_pipeline(MinMaxScaler(clip=True), LogisticRegression()), "clip"),
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._attack import Reconstruction, attack, case
 from ._audit import audit
-from ._tables import try_table
+from ._tables import save_model, try_table
 from .errors import (
     BinaryNotFoundError,
     BudgetSpentError,
@@ -25,6 +25,7 @@ from .errors import (
     NotFoundError,
     PermissionDeniedError,
     ProtocolError,
+    RecordsNotScoredError,
     ReportError,
     ServiceError,
     UnauthenticatedError,
@@ -66,6 +67,7 @@ __all__ = [
     "ProtocolError",
     "Published",
     "Reconstruction",
+    "RecordsNotScoredError",
     "Report",
     "ReportError",
     "ServiceError",
@@ -80,5 +82,6 @@ __all__ = [
     "audit",
     "case",
     "load_report",
+    "save_model",
     "try_table",
 ]

@@ -59,19 +59,19 @@ def audit(config: Any, frame: pd.DataFrame | None = None, **options: Any) -> Rep
 
     `audit(config)` takes the configuration file of an audit (TOML), or the same as a dictionary.
 
+    `audit("model.onnx", frame, label=…, passive=[…])` takes linear models and perceptrons in a file of ONNX (the extra `onnx`).
+
     `audit(estimator, frame, label=…, passive=[…])` serves a fitted LogisticRegression, MLPClassifier, one-vs-rest model
     (SGDClassifier, OneVsRestClassifier, or CalibratedClassifierCV of a linear model) or linear model of a number
     (LinearRegression, Ridge, Lasso, PoissonRegressor, GammaRegressor, TweedieRegressor and their like), alone or behind a
-    Pipeline of StandardScaler, MinMaxScaler, RobustScaler, MaxAbsScaler, SimpleImputer, OneHotEncoder, OrdinalEncoder and
-    ColumnTransformer, between parties on this machine, of which the passive ones hold the columns `passive`, and audits it. Its
-    answers are compared with those of `predict_proba` or `predict` first. With `black_box=True` it audits the scores of a model
-    of any kind, which adversaries cannot see into: they have the scores and records that they know.
-
-    The program `cloison` does it: of the directory that `CLOISON_BIN` names, or on `PATH`. A policy that does not meet a threshold is no
-    error; `verdict.met` of the report says so.
+    Pipeline of StandardScaler, MinMaxScaler, RobustScaler, MaxAbsScaler, PowerTransformer, FunctionTransformer of a
+    logarithm, SimpleImputer, OneHotEncoder, OrdinalEncoder and ColumnTransformer, between parties on this machine, of which
+    the passive ones hold the columns `passive`, and audits it. Its answers are compared with those of `predict_proba` or
+    `predict` first. With `black_box=True` it audits the scores of a model of any kind, which adversaries cannot see into:
+    they have the scores and records that they know.
 
     Args:
-        config: The configuration of the audit of a running deployment, or a fitted model.
+        config: The configuration of the audit of a running deployment, or a fitted model, or the path of a file of ONNX.
         frame: The records of the model, a row each, with the label; audited are those of `test_ids`, or records drawn from it.
         options: For both: `out`, a directory for `report.html`, `report.json` and `report.csv` (by default nothing is kept but
             the report that is returned); `max_added_risk`, the largest added risk of any attribute of any passive party that is

@@ -1,8 +1,8 @@
 """A model of scikit-learn that begins with W x + b, with its preprocessing, as weights of columns in their own units.
 
-Each column that reaches the model is `a * f + b` of one feature f: a number of a column of the frame, the position of its
-category, or 1 where it has one category. The steps of a pipeline change a and b; the weights of the model, or of the first layer
-of a perceptron, are then folded onto the features.
+Each column that reaches the model is `a * f + b` of one feature f: a number of a column of the frame or an increasing
+function of it, the position of its category, or 1 where it has one category. The steps of a pipeline change a and b; the
+weights of the model, or of the first layer of a perceptron, are then folded onto the features.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from . import _classifiers
+from . import _classifiers, _scales
 from ._classifiers import kind as _kind
 from ._network import Layers, perceptron, safetensors
+from ._scales import Scale
 from .errors import FrameError
 
 _MOST_DECIMALS: Final = 6
@@ -57,11 +58,26 @@ class Column:
     missing: float | str | None = None
     categories: list[str] | None = None
     ordinal: bool = False
+    scale: Scale | None = None
 
     @property
     def is_number(self) -> bool:
         """True for a column of numbers or truth values that no step takes for categories."""
         return self.categories is None
+
+    def values_of(self) -> list[float]:
+        """The different values, and what a missing one counts as, in their order."""
+        values = self.values.dropna().astype("float64")
+        filled = [] if self.missing is None else [float(self.missing)]
+        return sorted({*values.unique(), *filled})
+
+    def ends(self) -> tuple[float, float]:
+        """The scale at the least value, and its width up to the greatest."""
+        values = self.values_of()
+        if self.scale is None or not values:
+            return 0.0, 1.0
+        low, high = self.scale.apply(np.array([values[0], values[-1]]))
+        return float(low), float(high - low)
 
     def features(self) -> list[str]:
         """The names of its features, in the order of a schema."""
@@ -70,11 +86,15 @@ class Column:
         return [self.name] if self.ordinal else [f"{self.name}={category}" for category in self.categories]
 
     def raw(self) -> np.ndarray[Any, Any]:
-        """The features of every record, in their own units: records × features."""
+        """The features of every record: in their own units, or normalised if they have a scale. Records × features."""
         gaps = self.values.isna().to_numpy()
         if self.categories is None:
             filled = 0.0 if self.missing is None else float(self.missing)
             numbers = self.values.astype("float64").fillna(filled).to_numpy()
+            if self.scale is not None:
+                low, width = self.ends()
+                # Beside the least value there may be no other.
+                numbers = (self.scale.apply(numbers) - low) / (width or 1.0)
             return np.column_stack([numbers, gaps.astype(float)] if self.missing is not None else [numbers])
         places = {category: place for place, category in enumerate(self.categories)}
         texts = [self.missing if gap else text(value) for value, gap in zip(self.values, gaps, strict=True)]
@@ -86,16 +106,18 @@ class Column:
 
 @dataclass
 class _Affine:
-    """`a * f + b` of a feature, or of a column that no step has encoded yet."""
+    """`a * f + b` of a feature, or of a column that no step has encoded yet, on a scale."""
 
     column: Column
     feature: str
     a: float = 1.0
     b: float = 0.0
+    scale: Scale | None = None
 
     @property
     def raw(self) -> bool:
-        return (self.feature, self.a, self.b) == (self.column.name, 1.0, 0.0) and not self.column.ordinal
+        untouched = (self.feature, self.a, self.b, self.scale) == (self.column.name, 1.0, 0.0, None)
+        return untouched and not self.column.ordinal
 
 
 @dataclass
@@ -104,7 +126,7 @@ class Folded:
 
     The first layer of a perceptron is W f + b.
 
-    The features f are those of `columns` in their own units.
+    The features f are those of `columns` in their own units, or normalised where a column has a scale.
     """
 
     classes: list[str]
@@ -148,13 +170,23 @@ class Folded:
         """The features of records: records × features."""
         return np.asarray(np.hstack([column.raw() for column in self.columns])[np.asarray(records)])
 
+    def scales(self) -> dict[str, Any]:
+        """The scales of the features that have one, and the ranges that they are normalised by."""
+        scaled = [(column, column.values_of()) for column in self.columns if column.scale is not None]
+        return {
+            column.name: {"scale": column.scale.entry(), "min": values[0], "max": values[-1]}
+            for column, values in scaled
+            if column.scale is not None
+        }
+
     def file(self, scores: np.ndarray[Any, Any]) -> tuple[str, bytes]:
         """Name and content of the parameter file of the whole model, with the scores of the first records as samples."""
         count = min(_SAMPLES, len(scores))
         rows = self.raw(range(count))
         if self.layers is not None:
             first, names = (self.matrix(), self.bias), (self.features(), self.classes)
-            return "model.safetensors", safetensors(first, self.layers, names, (rows, self.outputs(rows)))
+            samples = (rows, self.outputs(rows))
+            return "model.safetensors", safetensors(first, self.layers, names, samples, self.scales())
         content = {
             "schema": 1,
             "link": self.link,
@@ -164,6 +196,8 @@ class Folded:
             "bias": self.bias.tolist(),
             "samples": [{"features": rows[n].tolist(), "scores": scores[n].tolist()} for n in range(count)],
         }
+        if scales := self.scales():
+            content["scales"] = scales
         return "model.json", json.dumps(content).encode()
 
 
@@ -191,11 +225,13 @@ def fold(estimator: Any, frame: pd.DataFrame, label: str) -> Folded:
         raise FrameError(f"the model takes {weights.shape[1]} columns, and {len(current)} reach it")
     names = [label] if classes is None else [text(one) for one in classes]
     model = Folded(names, list(columns.values()), link, bias=bias.copy(), layers=layers)
+    _set_scales(current)
     for one, weight in zip(current, weights.T, strict=True):
         if one.raw and one.column.categories is None and not pd.api.types.is_numeric_dtype(one.column.values.dtype):
             raise FrameError(f"column {one.column.name!r} is no number: a step of the pipeline has to encode it")
-        model.weights[one.feature] = model.weights.get(one.feature, 0.0) + one.a * weight
-        model.bias = model.bias + one.b * weight
+        low, width = one.column.ends() if one.scale is not None else (0.0, 1.0)
+        model.weights[one.feature] = model.weights.get(one.feature, 0.0) + one.a * width * weight
+        model.bias = model.bias + (one.a * low + one.b) * weight
     # A column that no step takes has no weight, and is nobody's business.
     model.columns = [column for column in model.columns if any(name in model.weights for name in column.features())]
     for column in model.columns:
@@ -206,6 +242,16 @@ def fold(estimator: Any, frame: pd.DataFrame, label: str) -> Folded:
                 f"column {column.name!r} has blank text and missing values, which a file does not tell apart: fill one of them"
             )
     return model
+
+
+def _set_scales(current: list[_Affine]) -> None:
+    """Gives each column the scale on which it reaches the model."""
+    for name in {one.column.name for one in current}:
+        numbers = [one for one in current if one.feature == one.column.name == name]
+        if len(scales := {one.scale for one in numbers}) > 1:
+            raise FrameError(f"column {name!r} reaches the model on {len(scales)} scales: a feature has one")
+        for one in numbers:
+            one.column.scale = one.scale
 
 
 def _fill(column: Column) -> None:
@@ -346,8 +392,9 @@ def _impute(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
     marked = set(step.indicator_.features_.tolist()) if step.add_indicator and step.indicator_ is not None else set()
     for place, (one, value) in enumerate(zip(current, step.statistics_, strict=True)):
         column = one.column
-        if one.feature != column.name or column.categories is not None:
-            raise FrameError(f"step {name!r} (SimpleImputer) stands behind an encoder: put it before")
+        if one.feature != column.name or column.categories is not None or one.scale is not None:
+            behind = "an encoder" if one.scale is None else "a PowerTransformer or a logarithm"
+            raise FrameError(f"step {name!r} (SimpleImputer) stands behind {behind}: put it before")
         if isinstance(value, float | int | np.number) and not isinstance(value, bool):
             if math.isnan(float(value)):
                 raise FrameError(f"step {name!r} (SimpleImputer): column {column.name!r} has no value at all")
@@ -383,6 +430,46 @@ def _ordinal(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
     return current
 
 
+def _power(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    for one, (scale, factor, shift) in zip(current, _scales.powers(name, step), strict=True):
+        if scale is not None:
+            _rescale(name, one, scale)
+        one.a, one.b = one.a * factor, one.b * factor + shift
+    return current
+
+
+def _function(name: str, step: Any, current: list[_Affine]) -> list[_Affine]:
+    scale = _scales.of_function(name, step)
+    for one in current:
+        if (
+            scale == _scales.LOG_OF_ONE_MORE
+            and one.column.is_number
+            and (one.column.values.astype("float64") < 0).any()
+        ):
+            raise FrameError(
+                f"step {name!r}: column {one.column.name!r} is below 0, where log1p is no scale of a feature"
+            )
+        _rescale(name, one, scale)
+    return current
+
+
+def _rescale(name: str, one: _Affine, scale: Scale) -> None:
+    """Puts a column on a scale."""
+    column = one.column
+    mark = one.feature != column.name
+    number = column.categories is None and pd.api.types.is_numeric_dtype(column.values.dtype)
+    if (one.a, one.b, one.scale) != (1.0, 0.0, None) or not (mark or number):
+        raise FrameError(
+            f"step {name!r} takes column {column.name!r} after another step, or as text: a power or a logarithm of numbers comes first"
+        )
+    truths = number and set(column.values.dropna().unique()) == {0, 1} and column.missing in {None, 0.0, 1.0}
+    if scale.function == "yeo_johnson" and (mark or truths):
+        # Of 0 and 1 every function is linear, and this one leaves 0 where it is.
+        one.a = float(scale.apply(np.ones(1))[0])
+        return
+    one.scale = scale
+
+
 def _categories(name: str, one: _Affine, categories: Any) -> None:
     column = one.column
     if not one.raw or column.categories is not None:
@@ -402,10 +489,12 @@ def _categories(name: str, one: _Affine, categories: Any) -> None:
 
 
 _TAKEN: Final[dict[str, Callable[[str, Any, list[_Affine]], list[_Affine]]]] = {
+    "FunctionTransformer": _function,
     "MaxAbsScaler": _max_abs,
     "MinMaxScaler": _min_max,
     "OneHotEncoder": _one_hot,
     "OrdinalEncoder": _ordinal,
+    "PowerTransformer": _power,
     "RobustScaler": _robust,
     "SimpleImputer": _impute,
     "StandardScaler": _standard,
@@ -418,14 +507,14 @@ def schema(column: Column) -> dict[str, Any]:
     if column.categories is not None:
         entry |= {"kind": "ordinal" if column.ordinal else "categorical", "categories": column.categories}
         return entry if column.missing is None else entry | {"missing": column.missing}
-    values = column.values.dropna().astype("float64")
-    filled = [] if column.missing is None else [float(column.missing)]
-    different = sorted({*values.unique(), *filled})
+    different = column.values_of()
     if not different or not all(math.isfinite(value) for value in different):
         raise FrameError(f"column {column.name!r} has no finite value, or an infinite one")
     low, high = different[0], different[-1]
     entry |= {"kind": "numeric", "min": low, "max": high}
-    if different == [0.0, 1.0]:
+    if column.scale is not None:
+        entry["scale"] = column.scale.entry()
+    if different == [0.0, 1.0] and column.scale is None:
         entry["kind"] = "binary"
     elif (step := _step(different)) is not None:
         entry["step"] = step

@@ -70,8 +70,9 @@ def safetensors(
     layers: Layers,
     names: tuple[Sequence[str], Sequence[str]],
     samples: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]],
+    scales: dict[str, Any],
 ) -> bytes:
-    """The file of a perceptron, with the names of its features and of its classes, and records with its outputs for them."""
+    """The file of a perceptron: the names of its features and classes, records with its outputs for them, and scales of features."""
     features, classes = names
     records = [{"features": one.tolist(), "outputs": outputs.tolist()} for one, outputs in zip(*samples, strict=True)]
     metadata = {
@@ -81,6 +82,8 @@ def safetensors(
         "class_names": json.dumps(list(classes)),
         "samples": json.dumps(records),
     }
+    if scales:
+        metadata["scales"] = json.dumps(scales)
     header: dict[str, Any] = {"__metadata__": metadata}
     content = b""
     for at, (weights, bias) in enumerate([first, *layers.later]):

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from . import _binary, _folded, _toml
+from . import _binary, _folded, _onnx, _toml
 from .errors import FrameError
 from .report import Report, load_report
 
@@ -20,6 +20,8 @@ from .report import Report, load_report
 _NOT_MET: Final = 3
 # What folded weights give and what scikit-learn gives differ by rounding alone.
 _AGREE: Final = 1e-9
+_AGREE_SCALED: Final = 1e-7
+_AGREE_SINGLE: Final = 1e-4
 
 
 def try_table(
@@ -113,30 +115,19 @@ def audit_model(
     """
     if label not in frame.columns:
         raise FrameError(f"the frame has no column {label!r}")
+    if isinstance(estimator, str | PathLike):
+        estimator = _onnx.load(estimator)
     if black_box:
         return _audit_scores(estimator, frame, label=label, passive=passive, id=id, **options)
     table, index = _frame(frame, id)
     held = table.drop(columns=[index, label])
     try:
-        model = _folded.fold(estimator, held, label)
+        model, expected = _checked(estimator, held, label)
     except FrameError as refused:
         raise FrameError(f"{refused}. black_box=True audits the scores of a model of any kind") from None
-    number = model.is_number
-    taken = list(getattr(estimator, "feature_names_in_", held.columns))
-    method = estimator.predict if number else estimator.predict_proba
-    expected = np.asarray(method(frame[taken])).reshape(len(frame), -1)
-    # Scores of classes to 1e-9, numbers to that of the largest.
-    size = float(np.abs(expected).max()) if number else 1.0
-    off = float(np.abs(model.scores(np.arange(len(held))) - expected).max()) / (size or 1.0)
-    if not off <= _AGREE:
-        raise FrameError(
-            f"the folded weights give another answer than {method.__name__}: the largest difference is {off:.1e}"
-        )
     with tempfile.TemporaryDirectory(prefix="cloison-") as place:
         scratch = Path(place)
-        classes = {"column": label} | ({"kind": "number"} if number else {"classes": model.classes})
-        features = [_folded.schema(column) for column in model.columns]
-        description = {"id": index, "label": classes, "features": features}
+        description = _schema(model, index, label)
         (scratch / "table.schema.toml").write_text(_toml.dumps(description), encoding="utf-8")
         file, content = model.file(expected)
         (scratch / file).write_bytes(content)
@@ -152,6 +143,68 @@ def audit_model(
             raise FrameError(f"the model takes none of the passive columns {held_out[0]}")
         kept = [[name for name in one if name in names] for one in _parties(passive)]
         return _run(scratch, label, kept, ["--parameters", file], **options)
+
+
+def _checked(estimator: Any, held: pd.DataFrame, label: str) -> tuple[_folded.Folded, np.ndarray[Any, Any]]:
+    """A fitted model folded onto the columns of a frame, and its answers, which are those of the estimator."""
+    if held.empty:
+        raise FrameError("the frame has no record")
+    in_file = isinstance(estimator, _onnx.Onnx)
+    model = estimator.folded(held, label) if in_file else _folded.fold(estimator, held, label)
+    taken = list(getattr(estimator, "feature_names_in_", held.columns))
+    method = estimator.predict if model.is_number else estimator.predict_proba
+    expected = np.asarray(method(held[taken])).reshape(len(held), -1)
+    # Scores of classes to 1e-9, numbers to that of the largest.
+    size = float(np.abs(expected).max()) if model.is_number else 1.0
+    off = float(np.abs(model.scores(np.arange(len(held))) - expected).max()) / (size or 1.0)
+    # A steep power leaves the digits of the library's own values to chance.
+    single = in_file or any(held[name].dtype == np.float32 for name in taken)
+    most = _AGREE_SINGLE if single else _AGREE_SCALED if model.scales() else _AGREE
+    if not off <= most:
+        raise FrameError(
+            f"the folded weights give another answer than {method.__name__}: the largest difference is {off:.1e}"
+        )
+    # Files of ONNX compute in single precision, and what is served does not.
+    return model, model.scores(np.arange(len(held))) if in_file else expected
+
+
+def save_model(estimator: Any, frame: pd.DataFrame, folder: str | PathLike[str], *, label: str) -> Path:
+    """Writes a fitted model of scikit-learn as a parameter file, with the scores of some records as samples, and its schema.
+
+    The file is that of `cloison split-parameters --raw`, and of a `[fallback]` with `raw = true` for a model of the active party's columns
+    alone. Its samples are records of the frame.
+
+    Args:
+        estimator: A model that `audit` takes.
+        frame: Records with the columns that it takes, and without the label.
+        folder: Where `model.json`, or `model.safetensors` of a perceptron, and `model.schema.toml` are written.
+        label: The name of the label.
+
+    Raises:
+        FrameError: The model or a step before it is not taken; the message names it.
+    """
+    if isinstance(estimator, str | PathLike):
+        estimator = _onnx.load(estimator)
+    model, expected = _checked(estimator, frame, label)
+    name, content = model.file(expected)
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    (place / name).write_bytes(content)
+    (place / "model.schema.toml").write_text(_toml.dumps(_schema(model, _free("id", frame), label)), encoding="utf-8")
+    return place / name
+
+
+def _free(name: str, frame: pd.DataFrame) -> str:
+    """A name that no column has."""
+    while name in frame.columns:
+        name = f"record {name}"
+    return name
+
+
+def _schema(model: _folded.Folded, index: str, label: str) -> dict[str, Any]:
+    """The schema of all columns of a model: its ranges are those of the frame."""
+    classes = {"column": label} | ({"kind": "number"} if model.is_number else {"classes": model.classes})
+    return {"id": index, "label": classes, "features": [_folded.schema(column) for column in model.columns]}
 
 
 def _audit_scores(estimator: Any, frame: pd.DataFrame, *, label: str, **options: Any) -> Report:

@@ -112,7 +112,8 @@ def frame(ids: Sequence[str], answer: active_party_pb2.ScoreResponse, status_col
     """
     if len(answer.row_status) != len(ids):
         raise ProtocolError(f"{len(ids)} records were asked for, {len(answer.row_status)} statuses came")
-    ok = np.asarray(answer.row_status, dtype=np.int64) == common_pb2.ROW_STATUS_OK
+    scored = (common_pb2.ROW_STATUS_OK, common_pb2.ROW_STATUS_FALLBACK)
+    ok = np.isin(np.asarray(answer.row_status, dtype=np.int64), scored)
     kind = answer.release.WhichOneof("kind")
     columns = _columns(answer, kind, ok)
     if status_column in columns:

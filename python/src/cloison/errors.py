@@ -132,6 +132,10 @@ class FrameError(CloisonError, ValueError):
     """A data frame, or a classifier of scikit-learn or a step before it, is not taken."""
 
 
+class RecordsNotScoredError(CloisonError):
+    """Some records of an estimator's frame were not scored; the message counts them by status."""
+
+
 class ReportError(CloisonError, ValueError):
     """A file is no report of a version that this package reads."""
 

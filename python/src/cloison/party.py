@@ -198,7 +198,8 @@ class ActiveParty:
         Returns:
             One row per id, in order, indexed by `id`. Scores have a column of float64 per class, NaN where the record was not scored;
             a policy that releases labels gives one categorical column `label`. `status` is `ok`, `not_found`, `training_record`,
-            `share_changed`, `budget_spent` or `model_budget_spent`. `attrs["model_version"]` names the model.
+            `share_changed`, `budget_spent`, `model_budget_spent`, or `fallback` where the party's own model scored the record.
+            `attrs["model_version"]` names the model; it is empty if the fallback alone answered.
 
         Raises:
             IdsError: The ids cannot be sent.
@@ -214,6 +215,9 @@ class ActiveParty:
             return frames[0]
         whole = pd.concat(frames)
         whole.attrs.update(frames[0].attrs)
+        # A fallback does not know the version.
+        versions = [one.attrs["model_version"] for one in frames if one.attrs["model_version"]]
+        whole.attrs["model_version"] = versions[0] if versions else ""
         return whole
 
     def predict_stream(
@@ -245,16 +249,25 @@ class ActiveParty:
         """Scores chunks of ids that have been checked, one call each."""
         stub = self._active()
         version: str | None = None
+        form: tuple[tuple[str, ...], str | None] | None = None
         for number, records in chunks:
             named = f"{request_id}/{number}" if request_id else ""
             request = active_party_pb2.ScoreRequest(ids=pack_ids(records), request_id=named)
             with self._told(self._peer, timeout) as seconds:
                 answer = stub.Predict(request, timeout=seconds)
-            if version not in {None, answer.model_version}:
+            # A fallback does not know the version.
+            now = answer.model_version or version
+            if version not in {None, now}:
                 raise ModelChangedError(
                     "another model was published while the records were being scored; score them again"
                 )
-            version = answer.model_version
+            version = now
+            answered = (tuple(answer.class_names), answer.release.WhichOneof("kind"))
+            if form not in {None, answered}:
+                raise ModelChangedError(
+                    "answers have different forms: `release` in [fallback] of the party says that of its own"
+                )
+            form = answered
             yield frame(records, answer, status_column)
 
     def train(

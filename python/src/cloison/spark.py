@@ -108,7 +108,7 @@ def _rows(answer: pd.DataFrame) -> pd.DataFrame:
     release, nothing = answer.drop(columns="status"), [None] * len(answer)
     scores: list[Any] = list(nothing)
     label: list[Any] = list(nothing)
-    ok = (answer["status"] == "ok").tolist()
+    ok = answer["status"].isin(["ok", "fallback"]).tolist()
     if answer.attrs["release"] == "labels":
         label = [name if scored else None for name, scored in zip(release["label"], ok, strict=True)]
     elif answer.attrs["release"] is not None:

@@ -17,6 +17,7 @@ class RowStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ROW_STATUS_SHARE_CHANGED: _ClassVar[RowStatus]
     ROW_STATUS_BUDGET_SPENT: _ClassVar[RowStatus]
     ROW_STATUS_MODEL_BUDGET_SPENT: _ClassVar[RowStatus]
+    ROW_STATUS_FALLBACK: _ClassVar[RowStatus]
 
 class Combiner(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -31,6 +32,7 @@ ROW_STATUS_NOT_IN_SESSION: RowStatus
 ROW_STATUS_SHARE_CHANGED: RowStatus
 ROW_STATUS_BUDGET_SPENT: RowStatus
 ROW_STATUS_MODEL_BUDGET_SPENT: RowStatus
+ROW_STATUS_FALLBACK: RowStatus
 COMBINER_UNSPECIFIED: Combiner
 COMBINER_SUM: Combiner
 COMBINER_CONCAT: Combiner

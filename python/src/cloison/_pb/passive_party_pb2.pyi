@@ -26,7 +26,7 @@ class DescribeFeaturesRequest(_message.Message):
 class DescribeFeaturesResponse(_message.Message):
     __slots__ = ("party", "features")
     class Feature(_message.Message):
-        __slots__ = ("name", "kind", "min", "max", "step", "group", "tolerance")
+        __slots__ = ("name", "kind", "min", "max", "step", "group", "tolerance", "scale")
         NAME_FIELD_NUMBER: _ClassVar[int]
         KIND_FIELD_NUMBER: _ClassVar[int]
         MIN_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class DescribeFeaturesResponse(_message.Message):
         STEP_FIELD_NUMBER: _ClassVar[int]
         GROUP_FIELD_NUMBER: _ClassVar[int]
         TOLERANCE_FIELD_NUMBER: _ClassVar[int]
+        SCALE_FIELD_NUMBER: _ClassVar[int]
         name: str
         kind: str
         min: float
@@ -41,7 +42,15 @@ class DescribeFeaturesResponse(_message.Message):
         step: float
         group: str
         tolerance: float
-        def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., min: _Optional[float] = ..., max: _Optional[float] = ..., step: _Optional[float] = ..., group: _Optional[str] = ..., tolerance: _Optional[float] = ...) -> None: ...
+        scale: DescribeFeaturesResponse.Scale
+        def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., min: _Optional[float] = ..., max: _Optional[float] = ..., step: _Optional[float] = ..., group: _Optional[str] = ..., tolerance: _Optional[float] = ..., scale: _Optional[_Union[DescribeFeaturesResponse.Scale, _Mapping]] = ...) -> None: ...
+    class Scale(_message.Message):
+        __slots__ = ("function", "numbers")
+        FUNCTION_FIELD_NUMBER: _ClassVar[int]
+        NUMBERS_FIELD_NUMBER: _ClassVar[int]
+        function: str
+        numbers: _containers.RepeatedScalarFieldContainer[float]
+        def __init__(self, function: _Optional[str] = ..., numbers: _Optional[_Iterable[float]] = ...) -> None: ...
     PARTY_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     party: str

@@ -1,0 +1,109 @@
+"""A fallback of the active party: records that another party does not hold, and parties that are down."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from deployment import Deployment
+from sklearn.linear_model import LogisticRegression
+
+import cloison
+from cloison.estimators import DeployedClassifier
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+
+def own_model(deployment: Deployment, to: Path) -> tuple[Any, pd.DataFrame]:
+    """A model of the active party's features, with its file in a folder; and the features by record."""
+    schema = tomllib.loads((deployment.work / "data" / "active.schema.toml").read_text())
+    rows = pd.read_csv(deployment.work / "data" / "active.csv", dtype={"id": str}).set_index("id")
+    names = [feature["name"] for feature in schema["features"]]
+    train = rows.loc[deployment.ids("train")]
+    model = LogisticRegression(max_iter=2000).fit(train[names], train["label"])
+    cloison.save_model(model, train[names], to, label="label")
+    return model, rows[names]
+
+
+def configure(deployment: Deployment, more: str = "") -> None:
+    with (deployment.work / "active.toml").open("a") as file:
+        file.write(f'\n[fallback]\nparameters = "own/model.json"\nraw = true\n{more}')
+
+
+def test_the_partys_own_model_answers_where_the_others_cannot(programs: Path, tmp_path: Path) -> None:
+    made = Deployment(programs, tmp_path)
+    model, features = own_model(made, tmp_path / "own")
+    configure(made)
+    for name in ("coordinator", "active"):
+        made.edit(name, "listen =", "peer_timeout_ms = 4000\nlisten =")
+    test = made.ids("test")[:40]
+    # The passive party loses some records before anything begins.
+    table = tmp_path / "data" / "passive-1.csv"
+    lost = set(test[::4])
+    rows = table.read_text().splitlines()
+    table.write_text("\n".join(row for row in rows if row.split(",")[0] not in lost) + "\n")
+    mine = pd.DataFrame(model.predict_proba(features.loc[test]), index=test, columns=model.classes_)
+    with made, cloison.ActiveParty.from_config(tmp_path / "active.toml", root=tmp_path) as party:
+        made.run("active-party", "train", "--config", "active.toml")
+        found = party.predict([*test, "nobody"])
+        expected = ["fallback" if one in lost else "ok" for one in test]
+        assert found["status"].tolist() == [*expected, "not_found"]
+        version = found.attrs["model_version"]
+        assert version
+        scores = found[list(model.classes_)]
+        own = scores.loc[[one for one in test if one in lost]]
+        assert np.abs((own - mine.loc[own.index]).to_numpy()).max() < 1e-12
+        others = scores.loc[[one for one in test if one not in lost]]
+        assert np.abs((others - mine.loc[others.index]).to_numpy()).max() > 1e-3
+        assert scores.loc["nobody"].isna().all()
+        # An estimator takes both.
+        frame = pd.DataFrame(index=test)
+        assert (DeployedClassifier(party).predict_proba(frame) == found.iloc[:-1, :-1].to_numpy()).all()
+        # The command line marks the rows.
+        (tmp_path / "asked.ids").write_text("\n".join(test))
+        made.run("active-party", "predict", "--config", "active.toml", "--ids", "asked.ids", "--out", "scores.csv")
+        written = pd.read_csv(tmp_path / "scores.csv", dtype={"id": str}).set_index("id")
+        assert written["status"].tolist() == expected
+        assert (written[list(model.classes_)].to_numpy() == scores.loc[test].to_numpy()).all()
+        # Without the passive party, and without the coordinator, the own model answers every record.
+        for away, seconds in (("passive-1", 8), ("coordinator", 12)):
+            made.stop(away)
+            began = time.monotonic()
+            alone = party.predict([*test, "nobody"])
+            assert time.monotonic() - began < seconds
+            assert alone["status"].tolist() == ["fallback"] * len(test) + ["not_found"]
+            assert alone.attrs["model_version"] == ""
+            assert np.abs((alone.loc[test, list(model.classes_)] - mine).to_numpy()).max() < 1e-12
+        with pytest.raises(cloison.UnavailableError):
+            party.predict(["nobody"])
+
+
+def test_a_fallback_that_does_not_fit_is_refused_by_name(programs: Path, tmp_path: Path) -> None:
+    made = Deployment(programs, tmp_path)
+    own_model(made, tmp_path / "own")
+    before = (tmp_path / "active.toml").read_text()
+    content = json.loads((tmp_path / "own" / "model.json").read_text())
+
+    def refused(more: str, **changed: Any) -> str:
+        (tmp_path / "own" / "model.json").write_text(json.dumps(content | changed))
+        (tmp_path / "active.toml").write_text(before)
+        configure(made, more)
+        return made.run("active-party", "check", "--config", "active.toml", codes=(1, 2)).stderr
+
+    assert "`when` names no case" in refused("when = []")
+    assert "unknown variant `always`" in refused('when = ["always"]')
+    assert "classes" in refused("", class_names=["a", "b"], weights=content["weights"][:2], bias=[0.0, 0.0])
+    assert content["feature_names"][0] in refused("", feature_names=["odd", *content["feature_names"][1:]])
+    (tmp_path / "own" / "model.json").unlink()
+    (tmp_path / "active.toml").write_text(before)
+    configure(made)
+    assert "model.json" in made.run("active-party", "check", "--config", "active.toml", codes=(1, 2)).stderr
