@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs what takes longer than a change should wait for: the gate without a limit of time and with the images compiled as
-# `docker compose up --build` does, the whole fault matrix, the figures of trainings (beside SecretFlow's SPU), a classifier on many
-# views of private trainings, the labels of a million private releases, ten million records scored by Spark, and fuzzing.
+# `docker compose up --build` does, the semidefinite oracle and the benchmarks, the whole fault matrix, the figures of trainings
+# (beside SecretFlow's SPU), a classifier on many views of private trainings, the labels of a million private releases, ten million
+# records scored by Spark, and fuzzing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
