@@ -4,6 +4,7 @@ use nalgebra::{Cholesky, DMatrix, DVector};
 
 use super::axes::Axes;
 use vfl_core::model::Link;
+use vfl_numerics::ThinSvd;
 
 use super::precision::{HALF_ULP, Precision, arithmetic, half_distance, half_width};
 use crate::numbers::predictor;
@@ -211,14 +212,14 @@ impl ScoreEquations {
         let t = DVector::from_iterator(t.len(), t.iter().map(|t| *t as f64));
         let d = weights(&self.widths.column(record).into_owned());
         let left = &d * self.turn.transpose() * (self.b.column(record) - &self.a * t);
-        let columns = (&d * &self.free).svd(true, true);
-        let least = columns.singular_values.min();
-        let (Some(u), Some(v)) = (columns.u, columns.v_t) else {
+        let Ok(columns) = ThinSvd::new(&(&d * &self.free)) else {
             return (DVector::zeros(self.free.ncols()), false);
         };
+        let least = columns.singular_values.iter().copied().fold(f64::INFINITY, f64::min);
         // The middle where the equations say nothing: a uniform value has the variance 1/3.
-        let shrunk = columns.singular_values.map(|s| s / (s * s + 3.0));
-        let x = v.transpose() * shrunk.component_mul(&(u.transpose() * left));
+        let shrunk = columns.singular_values.iter().map(|s| s / (s * s + 3.0));
+        let shrunk = DVector::from_iterator(columns.singular_values.len(), shrunk);
+        let x = &columns.right * shrunk.component_mul(&(columns.left.transpose() * left));
         (x.map(|x| x.clamp(-1.0, 1.0)), least >= DETERMINED)
     }
 
@@ -293,10 +294,10 @@ impl ScoreEquations {
 /// fewer columns: the first r of the basis span its columns.
 fn basis_from(columns: &DMatrix<f64>) -> (DMatrix<f64>, usize) {
     let m = columns.nrows();
-    let parts = columns.clone().svd(true, false);
-    let least = RANK * parts.singular_values.max();
+    let Ok(parts) = ThinSvd::new(columns) else { return (DMatrix::identity(m, m), 0) };
+    let least = RANK * parts.singular_values.first().copied().unwrap_or_default();
     let r = parts.singular_values.iter().filter(|s| **s > least).count();
-    let span = parts.u.map_or_else(|| DMatrix::zeros(m, 0), |u| u.columns(0, r).into_owned());
+    let span = parts.left.columns(0, r).into_owned();
     (span.resize_horizontally(m, 0.0).qr().q(), r)
 }
 
