@@ -66,14 +66,15 @@ def test_what_is_not_scored_and_what_is_no_frame_is_refused(deployment: Deployme
 def test_fit_has_a_model_trained_on_the_records_of_the_frame(untrained: Deployment) -> None:
     train, test = frame(untrained, "train"), frame(untrained, "test")
     with cloison.ActiveParty.from_config(untrained.work / "active.toml", root=untrained.work) as party:
-        model = clone(DeployedClassifier(party)).fit(train.iloc[:200], train["label"].iloc[:200])
+        # The passive party takes part from 1000 records on.
+        model = clone(DeployedClassifier(party)).fit(train.iloc[:1000], train["label"].iloc[:1000])
         described = party.describe()
-        assert model.published_.version == described.version
-        assert described.training.training_records + described.training.validation_records == 200
+        assert model.published_.model_version == described.version
+        assert described.training.training_records + described.training.validation_records == 1000
         assert model.predict_proba(test).sum(axis=1) == pytest.approx(1)
         # Each fold trains a model and puts it in service, and may not ask about what another fold was trained on.
-        whole = pd.concat([train.iloc[200:260], test.iloc[:40]])
-        folds = PredefinedSplit([-1] * 60 + [0] * 40)
+        whole = pd.concat([train, test.iloc[:40]])
+        folds = PredefinedSplit([-1] * len(train) + [0] * 40)
         (accuracy,) = cross_val_score(model, whole, whole["label"], cv=folds)
         assert 0.3 < accuracy <= 1
         assert party.describe().version != described.version

@@ -100,8 +100,15 @@ def test_a_fallback_that_does_not_fit_is_refused_by_name(programs: Path, tmp_pat
         return made.run("active-party", "check", "--config", "active.toml", codes=(1, 2)).stderr
 
     assert "`when` names no case" in refused("when = []")
-    assert "unknown variant `always`" in refused('when = ["always"]')
-    assert "classes" in refused("", class_names=["a", "b"], weights=content["weights"][:2], bias=[0.0, 0.0])
+    assert "`fallback.when`: unknown variant" in refused('when = ["always"]')
+    two: dict[str, Any] = {
+        "class_names": ["a", "b"],
+        "weights": content["weights"][:2],
+        "bias": [0.0, 0.0],
+        "samples": [],
+    }
+    assert "`class_names`" in refused("", **two)
+    assert "one score per class" in refused("", **{**two, "samples": content["samples"]})
     assert content["feature_names"][0] in refused("", feature_names=["odd", *content["feature_names"][1:]])
     (tmp_path / "own" / "model.json").unlink()
     (tmp_path / "active.toml").write_text(before)

@@ -172,6 +172,36 @@ def test_powers_and_logarithms_become_the_scale_of_a_feature(step: Any) -> None:
         assert {entry["scale"] for entry in entries} == {"log"}
 
 
+def test_a_scale_hides_neither_its_feature_nor_the_others(programs: Path) -> None:
+    """Three equations: one is spent on the income, the others decode what lies on a grid, and the income follows."""
+    assert programs
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, 800),
+            "income": np.round(rng.lognormal(8, 1.2, 800), 2),
+            "late": rng.poisson(0.8, 800),
+            "tenure": rng.integers(0, 240, 800),
+        },
+        index=pd.Index([f"c{n}" for n in range(800)], name="customer"),
+    )
+    odds = np.log(frame["income"]) - 8 + 0.3 * frame["late"] - 0.004 * frame["tenure"] + rng.logistic(size=800)
+    grade = np.array(["a", "b", "c", "d"])[np.digitize(odds, [-1, 0.2, 1.5])]
+    steps = make_column_transformer((PowerTransformer(), ["income"]), remainder=StandardScaler())
+    model = make_pipeline(steps, LogisticRegression(max_iter=3000)).fit(frame, grade)
+    report = cloison.audit(
+        model,
+        frame.assign(grade=grade),
+        label="grade",
+        passive=["income", "late", "tenure"],
+        policies=["none"],
+        records=100,
+    )
+    errors = report.attacks.set_index("attack")["mse"]
+    assert errors["lattice"] < 1e-20
+    assert errors["kernel_ridge"] > 1e-3
+
+
 def test_a_column_has_one_scale() -> None:
     frame = credit(300)
     held = frame[["age", "staff"]].assign(debt=-frame["age"])
