@@ -182,6 +182,7 @@ def test_a_scale_hides_neither_its_feature_nor_the_others(programs: Path) -> Non
             "income": np.round(rng.lognormal(8, 1.2, 800), 2),
             "late": rng.poisson(0.8, 800),
             "tenure": rng.integers(0, 240, 800),
+            "staff": (rng.random(800) < 0.2).astype(float),
         },
         index=pd.Index([f"c{n}" for n in range(800)], name="customer"),
     )
@@ -193,7 +194,7 @@ def test_a_scale_hides_neither_its_feature_nor_the_others(programs: Path) -> Non
         model,
         frame.assign(grade=grade),
         label="grade",
-        passive=["income", "late", "tenure"],
+        passive=["income", "late", "tenure", "staff"],
         policies=["none"],
         records=100,
     )
