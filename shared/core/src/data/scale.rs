@@ -28,7 +28,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Returns φ(v) for v in the range of a feature that [`check`](Self::check) accepts.
+    /// Returns φ(v) for v in the range of a feature whose schema was accepted.
     #[must_use]
     pub fn apply(&self, value: f64) -> f64 {
         match self {
