@@ -15,6 +15,7 @@ from deployment import Deployment
 from sklearn.linear_model import LogisticRegression
 
 import cloison
+from cloison._pb import active_party_pb2, common_pb2
 from cloison.estimators import DeployedClassifier
 
 if sys.version_info >= (3, 11):
@@ -114,3 +115,41 @@ def test_a_fallback_that_does_not_fit_is_refused_by_name(programs: Path, tmp_pat
     (tmp_path / "active.toml").write_text(before)
     configure(made)
     assert "model.json" in made.run("active-party", "check", "--config", "active.toml", codes=(1, 2)).stderr
+
+
+def test_answers_of_different_forms_are_not_put_together() -> None:
+    """A party that dies between two calls leaves labels of the first and scores of the fallback."""
+    message = active_party_pb2.ScoreResponse
+    label = common_pb2.Release(labels=common_pb2.Labels(classes=2, labels=[1]))
+    score = common_pb2.Release(
+        probabilities=common_pb2.Matrix(rows=1, columns=2, values=np.array([0.25, 0.75]).tobytes())
+    )
+    names = ["no", "yes"]
+    first = message(model_version="m-1", class_names=names, row_status=[common_pb2.ROW_STATUS_OK], release=label)
+    own = message(model_version="", class_names=names, row_status=[common_pb2.ROW_STATUS_FALLBACK], release=score)
+    other = message(model_version="m-2", class_names=names, row_status=[common_pb2.ROW_STATUS_OK], release=label)
+
+    class Stub:
+        def __init__(self, *answers: Any) -> None:
+            self.answers = list(answers)
+
+        def Predict(self, request: Any, timeout: float | None) -> Any:  # noqa: N802
+            return self.answers.pop(0)
+
+    class Client(cloison.ActiveParty):
+        def __init__(self, *answers: Any) -> None:
+            self.stub, self._timeout, self._peer = Stub(*answers), 1.0, None  # type: ignore[assignment]
+
+        def _active(self) -> Any:
+            return self.stub
+
+    def asked(*answers: Any) -> pd.DataFrame:
+        return pd.concat(list(Client(*answers).predict_stream(["a", "b"], chunk=1)))
+
+    assert asked(first, first)["label"].tolist() == ["yes", "yes"]
+    with pytest.raises(cloison.ModelChangedError, match="different forms"):
+        asked(first, own)
+    with pytest.raises(cloison.ModelChangedError, match="another model"):
+        asked(first, other)
+    # The version of a fallback is not known, and no other.
+    assert asked(own, own)["status"].tolist() == ["fallback", "fallback"]

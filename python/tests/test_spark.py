@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pandas as pd
 import pytest
 from deployment import Deployment
@@ -116,3 +117,15 @@ def test_rows_have_scores_or_a_label() -> None:
     assert rows["label"].tolist() == ["yes", None]
     assert rows["scores"].tolist() == [None, None]
     assert rows["id"].tolist() == ["a", "b"]
+
+
+def test_scores_of_a_fallback_are_scores() -> None:
+    """They are marked, and none of them is dropped."""
+    answer = pd.DataFrame(
+        {"no": [0.2, 0.4, np.nan], "yes": [0.8, 0.6, np.nan], "status": ["ok", "fallback", "not_found"]},
+        index=pd.Index(["a", "b", "c"], name="id"),
+    )
+    answer.attrs.update(release="probabilities", model_version="")
+    rows = spark._rows(answer)
+    assert rows["scores"].tolist() == [{"no": 0.2, "yes": 0.8}, {"no": 0.4, "yes": 0.6}, None]
+    assert rows["status"].tolist() == ["ok", "fallback", "not_found"]

@@ -40,7 +40,7 @@ pub(super) struct ScoreEquations {
     free: DMatrix<f64>,
     /// The orthonormal matrix by which A and b were multiplied, (k − 1) × (k − 1). The first rows
     /// of the products are without the features on no grid.
-    turn: DMatrix<f64>,
+    rotation: DMatrix<f64>,
 }
 
 /// The release as the adversary reads it.
@@ -173,8 +173,9 @@ impl ScoreEquations {
     /// Creates equations A t = b from differences of neighbouring numbers; `widths` are half the
     /// widths of these numbers, one row more than A has.
     pub(super) fn of(a: DMatrix<f64>, b: DMatrix<f64>, widths: DMatrix<f64>) -> Self {
-        let (free, turn) = (DMatrix::zeros(a.nrows(), 0), DMatrix::identity(a.nrows(), a.nrows()));
-        Self { a, b, widths, free, turn }
+        let (free, rotation) =
+            (DMatrix::zeros(a.nrows(), 0), DMatrix::identity(a.nrows(), a.nrows()));
+        Self { a, b, widths, free, rotation }
     }
 
     /// Builds the equations on a grid; `wider` is the factor by which they are wider than their
@@ -201,9 +202,9 @@ impl ScoreEquations {
             return Ok(Self { free, ..Self::of(a, b, widths * wider) });
         }
         let (basis, r) = basis_from(&free);
-        let turn = DMatrix::from_fn(m, m, |i, j| basis[(j, (i + r) % m)]);
+        let rotation = DMatrix::from_fn(m, m, |i, j| basis[(j, (i + r) % m)]);
         let widths = widths * wider * ELIMINATED;
-        Ok(Self { a: &turn * a, b: &turn * b, widths, free, turn })
+        Ok(Self { a: &rotation * a, b: &rotation * b, widths, free, rotation })
     }
 
     /// Returns the features on no grid for a grid point of a record, u numbers from −1 to 1 for
@@ -211,7 +212,7 @@ impl ScoreEquations {
     pub(super) fn solve_free(&self, record: usize, t: &[i64]) -> (DVector<f64>, bool) {
         let t = DVector::from_iterator(t.len(), t.iter().map(|t| *t as f64));
         let d = weights(&self.widths.column(record).into_owned());
-        let left = &d * self.turn.transpose() * (self.b.column(record) - &self.a * t);
+        let left = &d * self.rotation.transpose() * (self.b.column(record) - &self.a * t);
         let Ok(columns) = ThinSvd::new(&(&d * &self.free)) else {
             return (DVector::zeros(self.free.ncols()), false);
         };
@@ -273,16 +274,17 @@ impl ScoreEquations {
         }
         let spread = &d * &self.free / 3f64.sqrt();
         let (basis, r) = basis_from(&spread);
-        let turned = basis.transpose() * d * self.turn.transpose();
+        let rotated = basis.transpose() * d * self.rotation.transpose();
         let image = basis.columns(0, r).transpose() * &spread;
         let covariance = DMatrix::identity(r, r) + &image * image.transpose();
         let mut weights = DMatrix::zeros(m, m);
         // The rest of these rows is 0 but for round-off.
-        let precise = turned.view((r, 0), (m - r, m - r));
+        let precise = rotated.view((r, 0), (m - r, m - r));
         weights.view_mut((0, 0), (m - r, m - r)).copy_from(&precise);
         // Without a factor these equations say nothing.
         if let Some(factor) = Cholesky::new(covariance)
-            && let Some(little) = factor.l().solve_lower_triangular(&turned.rows(0, r).into_owned())
+            && let Some(little) =
+                factor.l().solve_lower_triangular(&rotated.rows(0, r).into_owned())
         {
             weights.rows_mut(m - r, r).copy_from(&little);
         }
