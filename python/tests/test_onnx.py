@@ -194,6 +194,11 @@ def test_what_would_be_another_answer_is_refused(tmp_path: Path) -> None:
             loaded.folded(DATA, "label")
     sigmoid = _onnx.load(graph([layer, NODE("Sigmoid", ["a"], ["y"])], one, 4, 1, tmp_path, **binary))
     assert np.abs(sigmoid.predict_proba(DATA) - sigmoid.folded(DATA, "label").scores(range(400))).max() < 1e-5
+    # What adds up to 1 is scores, whatever operator comes last.
+    scaled = [layer, NODE("Softmax", ["a"], ["p"]), NODE("Mul", ["one", "p"], ["y"])]
+    loaded = _onnx.load(graph(scaled, {**all_of_them, "one": [1.0]}, 4, 3, tmp_path, **three))
+    plain = _onnx.load(graph([layer, NODE("Softmax", ["a"], ["y"])], all_of_them, 4, 3, tmp_path, **three))
+    assert np.abs(loaded.predict_proba(DATA) - plain.predict_proba(DATA)).max() < 1e-6
     nameless = graph([layer, NODE("Neg", ["a"], ["y"])], all_of_them, 4, 1, tmp_path, feature_names=COLUMNS)
     with pytest.raises(cloison.FrameError, match="gives 3 outputs"):
         _onnx.load(nameless).predict(DATA)

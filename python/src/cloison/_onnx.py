@@ -108,11 +108,11 @@ class OnnxClassifier(Onnx):
         found, end = self._run(frame), self._graph.end()
         if found.shape[1] == 1 and end == "Sigmoid":
             found = np.column_stack([1.0 - found, found])
-        elif found.shape[1] > 1 and self._graph.ends_with_logits():
+        elif found.shape[1] > 1 and self._graph.ends_with_logits() and not _add_up(found):
             # Logits, as networks for a loss of logits end with.
             powers = np.exp(found - found.max(axis=1, keepdims=True))
             found = powers / powers.sum(axis=1, keepdims=True)
-        if found.shape[1] == 1 or (found < 0).any() or np.abs(found.sum(axis=1) - 1.0).max(initial=0.0) > _NOT_ONE:
+        if found.shape[1] == 1 or not _add_up(found):
             raise FrameError(
                 f"{self._graph.path} ends with {end}, and its outputs are no scores of classes that add up to 1"
             )
@@ -593,6 +593,11 @@ class _Resolver:
             raise FrameError("a LinearRegressor with a transform is not taken")
         rows = np.asarray(given["coefficients"], dtype="float64").reshape(-1, form.width)
         return form.mapped(rows, np.asarray(given.get("intercepts", [0.0] * len(rows)), dtype="float64"))
+
+
+def _add_up(rows: np.ndarray[Any, Any]) -> bool:
+    """True if the numbers of each record are not negative and add up to 1."""
+    return not (rows < 0).any() and bool(np.abs(rows.sum(axis=1) - 1.0).max(initial=0.0) <= _NOT_ONE)
 
 
 def _attributes(node: Any) -> dict[str, Any]:
