@@ -263,8 +263,8 @@ impl ScoreEquations {
     /// Adds what is not known of the features on no grid to the errors of the equations with
     /// weights D: a value that is uniform in its range.
     ///
-    /// The covariance of D times the errors is I + B Bᵀ, where B = D F / √3 and F are the columns of
-    /// these features. In an orthonormal basis that begins with the span of B, the equations
+    /// The covariance of D times the errors is I + B Bᵀ, where B = D F / √3 and F are the columns
+    /// of these features. In an orthonormal basis that begins with the span of B, the equations
     /// behind it stay as precise as they are, and those within say little. An inverse square root
     /// of the whole would lose the former behind the latter.
     fn without_free(&self, d: DMatrix<f64>) -> DMatrix<f64> {

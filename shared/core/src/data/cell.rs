@@ -177,8 +177,8 @@ impl FeatureSchema {
     }
 
     /// Describes, for each feature, how values of the source become numbers: its range, or its
-    /// categories in their order, its scale, and its rules for missing values and unlisted texts. A model
-    /// depends on these; kinds, steps and tolerances may change.
+    /// categories in their order, its scale, and its rules for missing values and unlisted
+    /// texts. A model depends on these; kinds, steps and tolerances may change.
     #[must_use]
     pub fn encodings(&self) -> Vec<String> {
         let of_column = |column: &FileColumn| match &column.content {

@@ -69,8 +69,8 @@ impl FeatureSpec {
 
     /// Returns the distance of neighbouring values as a share of the range, in (0, 1]: 1 for a
     /// binary feature, and one unit for an ordinal feature of whole numbers without a step. `None`
-    /// if the schema does not declare the feature's grid, its range is a point, or a scale makes the
-    /// distances differ.
+    /// if the schema does not declare the feature's grid, its range is a point, or a scale makes
+    /// the distances differ.
     #[must_use]
     pub fn grid(&self) -> Option<f64> {
         if self.scale.is_some() {
@@ -181,7 +181,7 @@ impl FeatureSpec {
     }
 
     /// Returns the value of the range that [`normalise`](Self::normalise) maps to `unit`; for a
-    /// number outside [0, 1] a value as far outside the range, or the end of it if there is a scale.
+    /// number outside [0, 1] a value as far outside the range, or its end if there is a scale.
     #[must_use]
     pub fn in_units(&self, unit: f64) -> f64 {
         let Some(scale) = &self.scale else { return self.min + unit * (self.max - self.min) };
