@@ -15,7 +15,8 @@
 //! `concat` that of the embedding. Layers are used in the order of the numbers in their names, or
 //! in that of `layers`, a JSON list of their names. `scales`, a JSON map, names the scales of
 //! features that have one in their schema, as in a JSON file. `samples`, a JSON list of
-//! `{"features": [0.2, 1], "outputs": [0.7, -0.3]}`, are compared with what the model makes of these features.
+//! `{"features": [0.2, 1], "outputs": [0.7, -0.3]}`, are compared with what the model
+//! makes of these features.
 
 use std::collections::HashMap;
 use std::fmt;
