@@ -74,8 +74,8 @@ pub struct ConfigValues {
     /// summed.
     #[serde(default)]
     pub model: ModelConfig,
-    /// The model of this party's own features that answers where the parties together cannot.
-    /// Default none.
+    /// The model of this party's own features, or the other service, that answers where the parties
+    /// together cannot. Default none.
     pub fallback: Option<FallbackTable>,
     /// The running service, for the commands `train` and `predict`. Default: the address it listens
     /// on.
@@ -331,7 +331,7 @@ pub struct Settings {
     pub privacy: Option<PrivacyConfig>,
     /// The rules for alignments with passive parties.
     pub alignment: AlignmentTable,
-    /// The model of this party's own features that answers where the parties together cannot.
+    /// The model or the service that answers where the parties together cannot.
     pub fallback: Option<Arc<Fallback>>,
 }
 
@@ -373,7 +373,10 @@ impl Settings {
         v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
         let known =
             v.audit.known(v.data.dialect()).map_err(|e| file.error(format!("[audit]: {e}")))?;
-        let fallback = v.fallback.as_ref().map(|table| Fallback::read(table, features.schema()));
+        let name = credentials.identity().name().clone();
+        let own = |address| Peer { role: Role::ActiveParty, name, address };
+        let fallback =
+            v.fallback.as_ref().map(|table| Fallback::read(table, features.schema(), own));
         let fallback = fallback.transpose().map_err(|e| file.error(format!("[fallback]: {e}")))?;
         let state_dir =
             place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());

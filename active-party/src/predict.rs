@@ -8,9 +8,9 @@ use vfl_core::types::{FeatureBlock, ModelVersion, RecordIds, ReleasedScores, Row
 use vfl_protocol::{MAX_MESSAGE_BYTES, PredictionResponse, Refusal, RefusalKind, WireError};
 use vfl_server::monitoring::traces::{Context, Outcome, Tracer};
 use vfl_server::monitoring::{Predictions, traces};
-use vfl_server::service::PeerIdentity;
+use vfl_server::service::{Credentials, PeerIdentity, TlsError};
 
-use crate::fallback::Fallback;
+use crate::fallback::{Fallback, FallbackService, FallbackSource, OwnModel, ServiceAnswer, fill};
 use crate::scoring::{ModelDescription, Scorer};
 
 /// The most records of one request; the command line sends more in several.
@@ -28,9 +28,49 @@ const READY_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Predictor {
     identity: PeerIdentity,
     scorer: Arc<Scorer>,
-    fallback: Option<Arc<Fallback>>,
+    fallback: Option<ReadyFallback>,
     measured: Predictions,
     tracer: Tracer,
+}
+
+/// The fallback of a running service.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadyFallback {
+    rules: Arc<Fallback>,
+    /// The client of another service, where that is the fallback.
+    service: Option<FallbackService>,
+}
+
+impl ReadyFallback {
+    /// Makes a fallback ready to answer.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the address of a service is malformed.
+    pub(crate) fn new(
+        rules: Arc<Fallback>,
+        credentials: &Credentials,
+        timeout: Duration,
+    ) -> Result<Self, TlsError> {
+        let service = match &rules.source {
+            FallbackSource::Own(_) => None,
+            FallbackSource::Service(peer) => {
+                Some(FallbackService::new(credentials, peer.clone(), timeout)?)
+            }
+        };
+        Ok(Self { rules, service })
+    }
+}
+
+/// A client's request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientRequest<'a> {
+    /// The records, 1 to [`MAX_SCORE_RECORDS`].
+    pub(crate) ids: &'a RecordIds,
+    /// The client's name for the request, or empty.
+    pub(crate) request_id: &'a str,
+    /// True if the client is a service of this party, whose fallback this one is: then no further
+    /// service is asked.
+    pub(crate) is_fallback: bool,
 }
 
 /// The answer to a client.
@@ -59,7 +99,7 @@ impl Predictor {
     pub(crate) fn new(
         identity: PeerIdentity,
         scorer: Arc<Scorer>,
-        fallback: Option<Arc<Fallback>>,
+        fallback: Option<ReadyFallback>,
         (measured, tracer): (Predictions, Tracer),
     ) -> Self {
         Self { identity, scorer, fallback, measured, tracer }
@@ -113,10 +153,10 @@ impl Predictor {
     /// coordinator.
     pub(crate) async fn predict(
         &self,
-        ids: &RecordIds,
-        request_id: &str,
+        request: ClientRequest<'_>,
         admit: impl Fn(&ModelDescription) -> Result<(), Refusal>,
     ) -> Result<Prediction, Refusal> {
+        let ClientRequest { ids, request_id, .. } = request;
         if request_id.len() > MAX_REQUEST_ID {
             return Err(
                 WireError::Range { field: "request_id", reason: "at most 100 bytes" }.into()
@@ -148,8 +188,8 @@ impl Predictor {
             Err(refused)
         };
         let answered = match asked.await {
-            Ok((model, scored)) => Ok(self.filled(model, scored, ids).await),
-            Err(refusal) => self.alone(ids, refusal).await,
+            Ok((model, scored)) => Ok(self.filled(model, scored, &request).await),
+            Err(refusal) => self.in_place_of(refusal, &request).await,
         };
         let prediction = answered.inspect_err(|refusal: &Refusal| {
             tracing::warn!(records = ids.len(), reason = %refusal, "records were not scored");
@@ -158,20 +198,34 @@ impl Predictor {
         Ok(prediction)
     }
 
+    /// Returns the fallback for a request, if there is one.
+    fn fallback(&self, request: &ClientRequest<'_>) -> Option<(&Fallback, FallbackAnswerer<'_>)> {
+        let ready = self.fallback.as_ref()?;
+        let answerer = match (&ready.rules.source, &ready.service) {
+            (FallbackSource::Own(model), _) => FallbackAnswerer::Own(model),
+            (FallbackSource::Service(_), Some(service)) if !request.is_fallback => {
+                FallbackAnswerer::Service(service)
+            }
+            (FallbackSource::Service(_), _) => return None,
+        };
+        Some((&*ready.rules, answerer))
+    }
+
     /// Adds the fallback's answers about records that another party does not hold.
     async fn filled(
         &self,
         model: ModelDescription,
         scored: PredictionResponse,
-        ids: &RecordIds,
+        request: &ClientRequest<'_>,
     ) -> Prediction {
         let PredictionResponse { version, mut status, mut released } = scored;
-        let fallback = self.fallback.as_ref().filter(|own| own.answers_missing(&model.class_names));
-        if let Some(fallback) = fallback
+        let fallback = self.fallback(request).filter(|(rules, _)| rules.answers_missing());
+        if let Some((_, answerer)) = fallback
             && status.contains(&RowStatus::NotFound)
         {
             // The coordinator's answer is paid for: it goes out in any case.
-            match self.fill(fallback, ids, (&mut status, &released)).await {
+            let filled = self.fill(answerer, request, &model, (&mut status, &released));
+            match filled.await {
                 Ok(filled) => released = filled,
                 Err(reason) => tracing::warn!(%reason, "the fallback has no answer"),
             }
@@ -182,39 +236,83 @@ impl Predictor {
     /// Returns the release with the fallback's answers about records that are not found.
     async fn fill(
         &self,
-        fallback: &Fallback,
-        ids: &RecordIds,
+        answerer: FallbackAnswerer<'_>,
+        request: &ClientRequest<'_>,
+        model: &ModelDescription,
         (status, released): (&mut [RowStatus], &ReleasedScores),
     ) -> Result<ReleasedScores, Refusal> {
+        let ids = request.ids;
         let missing: Vec<usize> =
             (0..ids.len()).filter(|&at| status[at] == RowStatus::NotFound).collect();
-        let (held, block) = self.own_features(&ids.select(&missing)).await?;
-        let rows: Vec<usize> = held.iter().map(|&at| missing[at]).collect();
-        fallback.fill((status, released), &rows, block.matrix())
+        let other = |names: &[String]| {
+            let message = format!("it is a model of {} other classes", names.len());
+            if names == model.class_names { Ok(()) } else { Err(Refusal::precondition(message)) }
+        };
+        match answerer {
+            FallbackAnswerer::Own(own) => {
+                other(own.class_names())?;
+                let (held, block) = self.own_features(&ids.select(&missing)).await?;
+                let rows: Vec<usize> = held.iter().map(|&at| missing[at]).collect();
+                fill((status, released), &rows, &own.scores(block.matrix())?)
+            }
+            FallbackAnswerer::Service(service) => {
+                let answer = service.predict(&ids.select(&missing), request.request_id).await?;
+                other(&answer.class_names)?;
+                let scored = answer.status.iter().zip(&missing);
+                let rows = scored.clone().filter(|(status, _)| status.is_scored());
+                let rows: Vec<usize> = rows.map(|(_, &row)| row).collect();
+                let filled = fill((status, released), &rows, &answer.released)?;
+                // A record that the other service refuses has its reason.
+                for (why, &row) in scored.filter(|(why, _)| !why.is_scored()) {
+                    status[row] = *why;
+                }
+                Ok(filled)
+            }
+        }
     }
 
     /// Returns the fallback's answers in place of a refusal, or the refusal.
-    async fn alone(&self, ids: &RecordIds, refusal: Refusal) -> Result<Prediction, Refusal> {
-        let Some(fallback) = self.fallback.as_ref().filter(|own| own.answers(&refusal)) else {
-            return Err(refusal);
-        };
-        check_answer(ids.len(), fallback.class_names())?;
-        let answer = async {
-            let (held, block) = self.own_features(ids).await?;
-            Ok::<_, Refusal>((held, fallback.alone(block.matrix())?))
-        };
-        let (held, released) = match answer.await {
-            Ok((held, released)) if !held.is_empty() => (held, released),
-            Ok(_) => return Err(refusal),
-            Err(reason) => {
-                tracing::warn!(%reason, "the fallback has no answer");
-                return Err(refusal);
+    async fn in_place_of(
+        &self,
+        refusal: Refusal,
+        request: &ClientRequest<'_>,
+    ) -> Result<Prediction, Refusal> {
+        let fallback = self.fallback(request).filter(|(rules, _)| rules.answers(&refusal));
+        let Some((_, answerer)) = fallback else { return Err(refusal) };
+        let answer = match answerer {
+            FallbackAnswerer::Own(own) => self.alone(own, request.ids).await,
+            FallbackAnswerer::Service(service) => {
+                let answer = service.predict(request.ids, request.request_id).await;
+                answer.map(|mut answer| {
+                    let ok = answer.status.iter_mut().filter(|status| **status == RowStatus::Ok);
+                    ok.for_each(|status| *status = RowStatus::Fallback);
+                    let ServiceAnswer { class_names, status, released } = answer;
+                    Prediction { version: None, class_names, status, released }
+                })
             }
         };
-        tracing::warn!(records = held.len(), reason = %refusal, "the fallback answers");
+        match answer {
+            Ok(prediction) if prediction.status.contains(&RowStatus::Fallback) => {
+                let records = prediction.status.iter().filter(|s| s.is_scored()).count();
+                tracing::warn!(records, reason = %refusal, "the fallback answers");
+                Ok(prediction)
+            }
+            Ok(_) => Err(refusal),
+            Err(reason) => {
+                tracing::warn!(%reason, "the fallback has no answer");
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Returns the answers of this party's own model alone.
+    async fn alone(&self, own: &OwnModel, ids: &RecordIds) -> Result<Prediction, Refusal> {
+        check_answer(ids.len(), own.class_names())?;
+        let (held, block) = self.own_features(ids).await?;
+        let released = own.alone(block.matrix())?;
         let mut status = vec![RowStatus::NotFound; ids.len()];
         held.iter().for_each(|&at| status[at] = RowStatus::Fallback);
-        let class_names = fallback.class_names().to_vec();
+        let class_names = own.class_names().to_vec();
         Ok(Prediction { version: None, class_names, status, released })
     }
 
@@ -224,6 +322,13 @@ impl Predictor {
         let found = found.map_err(|e| vfl_features::features::refusal(&e))?;
         Ok((found.held, found.block))
     }
+}
+
+/// The origin of a fallback's answers, ready to be asked.
+#[derive(Clone, Copy)]
+enum FallbackAnswerer<'a> {
+    Own(&'a OwnModel),
+    Service(&'a FallbackService),
 }
 
 /// Returns the most records whose answer fits a message, for a model of these classes. At least 1.

@@ -44,9 +44,10 @@ use vfl_state::{ShareStore, Staging, StoreError};
 use crate::align::Alignments;
 use crate::client::Coordinator;
 use crate::config::Settings;
+use crate::fallback::is_marked;
 use crate::inference::{Inference, follow};
 pub use crate::predict::MAX_SCORE_RECORDS;
-use crate::predict::{Predictor, check_answer};
+use crate::predict::{ClientRequest, Predictor, ReadyFallback, check_answer};
 use crate::publish::publish;
 use crate::reconstruct::{self, Reconstructor, ReconstructorError};
 use crate::scoring::{ModelDescription, Scorer, ended_early};
@@ -153,7 +154,8 @@ pub async fn run(
     ));
     let identity = credentials.identity().clone();
     let (measured, tracer) = (monitor.predictions().clone(), traces.tracer());
-    let fallback = settings.fallback.clone();
+    let ready = |rules| ReadyFallback::new(rules, credentials, settings.peer_timeout);
+    let fallback = settings.fallback.map(ready).transpose()?;
     let predictor = Predictor::new(identity, scorer.clone(), fallback, (measured, tracer));
     let predictor = Arc::new(predictor);
     let service = |stop| Service {
@@ -211,11 +213,13 @@ impl ActiveParty for Service {
     ) -> Result<Response<pb::ScoreResponse>, Status> {
         self.own(&caller(&request)?)?;
         let parent = Context::of(request.metadata());
+        let is_fallback = is_marked(request.metadata());
         let request = request.into_inner();
         let work = async {
             let ids = RecordIds::try_from(require("ids", request.ids)?)?;
             let admit = |model: &ModelDescription| check_answer(ids.len(), &model.class_names);
-            let scored = self.predictor.predict(&ids, &request.request_id, admit).await?;
+            let request = ClientRequest { ids: &ids, request_id: &request.request_id, is_fallback };
+            let scored = self.predictor.predict(request, admit).await?;
             Ok(Response::new(pb::ScoreResponse {
                 model_version: scored.version().to_owned(),
                 row_status: encode_statuses(&scored.status),

@@ -18,7 +18,7 @@ use vfl_server::service::caller;
 use super::MODEL;
 use super::output::check_room;
 use super::wire::{InferRequest, answer, metadata, server};
-use crate::predict::Predictor;
+use crate::predict::{ClientRequest, Predictor};
 use crate::scoring::ModelDescription;
 
 /// The service of the Open Inference Protocol. Every call is for this party's own clients.
@@ -120,7 +120,9 @@ impl GrpcInferenceService for Inference {
                 in_service(&asked.version, model)?;
                 check_room(&asked.outputs, asked.ids.len(), &model.class_names)
             };
-            let scored = self.predictor.predict(&asked.ids, &asked.id, admit).await?;
+            let (ids, request_id) = (&asked.ids, asked.id.as_str());
+            let request = ClientRequest { ids, request_id, is_fallback: false };
+            let scored = self.predictor.predict(request, admit).await?;
             if scored.version.is_none() && !asked.version.is_empty() {
                 let message = "no party answers for that version; an empty version takes the answers of the fallback";
                 return Err(Refusal::unavailable(message).into());

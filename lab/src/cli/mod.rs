@@ -6,6 +6,7 @@ mod data;
 mod deliver;
 mod demo;
 mod demo_pieces;
+mod fallback;
 mod labels;
 mod membership;
 mod metrics;
@@ -34,6 +35,7 @@ pub use audit::AuditArgs;
 pub use dashboard::{DashboardArgs, ledger_reader};
 pub use data::DataArgs;
 pub use demo::DemoArgs;
+pub use fallback::FallbackArgs;
 pub use labels::LabelsArgs;
 pub use membership::MembershipArgs;
 pub use model::ModelArgs;
@@ -74,6 +76,7 @@ Examples:
   cloison screen --dataset pendigits                          how much each feature contributes to the model
   cloison labels --dataset satellite --passive-features 18    what a training tells a passive party of the labels
   cloison properties --dataset satellite --feature 3          what released weights tell of the mean of a passive feature
+  cloison fallback --dataset satellite --passive-features 12 --passive-parties 2   what two answers about one record tell
   cloison scale --dataset satellite --hidden 8,8 --parties 2,4   one model with more and more parties
   cloison load                                                rows and calls per second, beside a bare echo
 
@@ -116,6 +119,9 @@ enum Command {
     /// Measure how much released parameters tell the active party about the training records as a
     /// whole, under each transform.
     Properties(Box<PropertiesArgs>),
+    /// Measure what two answers about one record tell: of all parties, and of a fallback without
+    /// one.
+    Fallback(Box<FallbackArgs>),
     /// Train and serve one model with more and more parties; accuracy, times and bytes.
     Scale(Box<ScaleArgs>),
     /// Make the certificates of a deployment.
@@ -199,6 +205,7 @@ impl Cli {
             Some(Command::Screen(args)) => args.run().await,
             Some(Command::Labels(args)) => args.run().await,
             Some(Command::Properties(args)) => args.run().await,
+            Some(Command::Fallback(args)) => args.run().await,
             Some(Command::Scale(args)) => args.run().await,
             Some(Command::Certs(args)) => {
                 let written = certs::write(&args.out, &args.trust_domain, args.days, &args.parties);

@@ -1,11 +1,13 @@
 //! Studies of information beside features in scores, gradients and weights: membership, labels,
-//! properties, the transcript of a training, and the screening of data sets for such studies.
+//! properties, the transcript of a training, two answers about one record, and the screening of
+//! data sets for such studies.
 //!
 //! Each is a [`Study`]: `Experiment::prepare` loads the records and checks the plan, and
 //! [`Study::run`] measures and returns a [`Report`].
 
 mod data;
 mod estimate;
+pub mod fallback;
 pub mod labels;
 pub mod membership;
 pub mod properties;

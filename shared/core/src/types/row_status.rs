@@ -17,7 +17,7 @@ pub enum RowStatus {
     BudgetSpent,
     /// The record has been answered under as many models as allowed.
     ModelBudgetSpent,
-    /// The active party's own model scored the record, which the parties together could not. Only
+    /// The active party's fallback scored the record, which the parties together could not. Only
     /// the active party's service answers so.
     Fallback,
 }
