@@ -18,7 +18,7 @@ use vfl_features::stores::DataConfig;
 use vfl_party::alignment::{OwnIds, common_ids};
 use vfl_protocol::alignment::{MAX_RECORDS, Rules};
 use vfl_server::cli::PartySettings;
-use vfl_server::config::{Addresses, ConfigError, ConfigFile, PeerAddress};
+use vfl_server::config::{ConfigError, ConfigFile, PeerAddress};
 use vfl_server::monitoring::traces::TracesTable;
 use vfl_server::monitoring::{MetricsTable, Monitoring};
 use vfl_server::service::{Credentials, Limits, Peer, Role, TlsFiles};
@@ -27,6 +27,7 @@ use vfl_state::state_dir::StateDir;
 use vfl_state::{ShareStore, StateConfig, place_of_state};
 
 use crate::fallback::{Fallback, FallbackTable};
+use crate::own_service::OwnService;
 use crate::training_labels::NumberSource;
 
 /// The values in the config file.
@@ -79,7 +80,7 @@ pub struct ConfigValues {
     pub fallback: Option<FallbackTable>,
     /// The running service, for the commands `train` and `predict`. Default: the address it listens
     /// on.
-    pub client: Option<ClientTable>,
+    pub client: Option<OwnService>,
 }
 
 fn default_peer_timeout_ms() -> u64 {
@@ -279,23 +280,6 @@ impl TrainingTable {
             label_scale: None,
             model: model.clone(),
         })
-    }
-}
-
-/// The `[client]` table.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, try_from = "Addresses")]
-pub struct ClientTable {
-    /// `host:port` of the running service; if it has several processes, that of each, separated by
-    /// commas.
-    pub address: String,
-}
-
-impl TryFrom<Addresses> for ClientTable {
-    type Error = &'static str;
-
-    fn try_from(addresses: Addresses) -> Result<Self, Self::Error> {
-        Ok(Self { address: addresses.joined()? })
     }
 }
 

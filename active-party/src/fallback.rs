@@ -15,9 +15,10 @@ use vfl_core::types::{ReleasedScores, RowStatus};
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_server::service::Peer;
 
+pub use self::own_model::FallbackRelease;
 pub(crate) use self::own_model::OwnModel;
 pub(crate) use self::service::{FallbackService, ServiceAnswer, is_marked};
-use crate::config::ClientTable;
+use crate::own_service::OwnService;
 
 /// The `[fallback]` table. It names `parameters` or a `service`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -26,7 +27,7 @@ pub struct FallbackTable {
     /// The linear model of this party's own features (JSON), as `import-parameters` takes it.
     pub parameters: Option<PathBuf>,
     /// Another service of this party, which asks another coordinator for a model of fewer parties.
-    pub service: Option<ClientTable>,
+    pub service: Option<OwnService>,
     /// True if the weights are of features in their own units, false of normalised ones.
     #[serde(default)]
     pub raw: bool,
@@ -46,17 +47,6 @@ pub enum FallbackCase {
     NotFound,
     /// The coordinator or a passive party is down, or does not answer in time.
     Unavailable,
-}
-
-/// The form of a fallback's answers while the coordinator's are not there to show it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FallbackRelease {
-    /// Scores of classes, or a number.
-    #[default]
-    Scores,
-    /// The class with the largest score.
-    Label,
 }
 
 fn both_cases() -> Vec<FallbackCase> {

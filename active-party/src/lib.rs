@@ -9,6 +9,7 @@ mod inference;
 mod invert_transform;
 mod model_description;
 mod own_logits;
+pub mod own_service;
 mod parameters;
 mod passive_party;
 mod predict;

@@ -4,12 +4,22 @@ use std::fmt;
 use std::path::Path;
 
 use nalgebra::{DMatrix, DVector};
+use serde::Deserialize;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::model::{Link, ParameterFile, ParameterFileError};
 use vfl_core::types::{ConfidenceScores, Logits, ReleasedScores};
 use vfl_protocol::Refusal;
 
-use super::FallbackRelease;
+/// The form of a fallback's answers while the coordinator's are not there to show it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FallbackRelease {
+    /// Scores of classes, or a number.
+    #[default]
+    Scores,
+    /// The class with the largest score.
+    Label,
+}
 
 /// A linear model of this party's own features. It asks nobody, so it tells this party nothing of
 /// anybody.

@@ -15,8 +15,8 @@ use vfl_server::service::{Credentials, Peer, TlsError, channel};
 /// The metadata key of a question that a service asks as a fallback.
 const MARK: &str = "cloison-fallback";
 
-/// Returns true if a service of this party asks, whose fallback the asked one is. Such a question is
-/// not handed on, so that two services that are each other's fallback do not ask in circles.
+/// Returns true if a service of this party asks, whose fallback the asked one is. Such a question
+/// is not handed on, so that two services that are each other's fallback do not ask in circles.
 pub(crate) fn is_marked(metadata: &MetadataMap) -> bool {
     metadata.contains_key(MARK)
 }

@@ -148,5 +148,7 @@ fn evidence(evidence: &attack::Evidence) -> Evidence {
         attack::Evidence::Equations(_) => Evidence::Equations,
         attack::Evidence::Cells(_) => Evidence::Cells,
         attack::Evidence::NoisyScores(_) => Evidence::NoisyScores,
+        attack::Evidence::Fits(fits) if fits.are_noisy_scores() => Evidence::NoisyScores,
+        attack::Evidence::Fits(_) => Evidence::Cells,
     }
 }

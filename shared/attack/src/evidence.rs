@@ -9,6 +9,7 @@ use nalgebra::{DMatrix, DVector};
 use vfl_defense::purifier::Purifier;
 
 use super::Cells;
+use super::second_order::Fit;
 
 /// The evidence that an attack has derived from the scores.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -23,6 +24,26 @@ pub enum Evidence {
     Cells(Cells),
     /// Scores with noise of known size.
     NoisyScores(NoisyScores),
+    /// Residuals of scores that are no softmax of linear outputs.
+    Fits(Fits),
+}
+
+/// The residuals that a known defense leaves of the scores of each record, for models whose scores
+/// are no softmax of linear outputs. `Debug` shows no value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fits(pub(crate) Vec<Fit>);
+
+impl Fits {
+    /// Returns true if no defense changed the scores.
+    pub(super) fn are_exact(&self) -> bool {
+        self.0.iter().all(|fit| matches!(fit, Fit::Exact(_)))
+    }
+
+    /// Returns true if they are scores with noise, and false if they are intervals.
+    #[must_use]
+    pub fn are_noisy_scores(&self) -> bool {
+        self.0.iter().any(|fit| matches!(fit, Fit::Scores { .. }))
+    }
 }
 
 impl Evidence {
@@ -44,6 +65,8 @@ impl Evidence {
                 b_prime.column_iter_mut().for_each(|mut column| column += &offset);
                 Self::Equations(Equations { a, b_prime: Arc::new(b_prime) })
             }
+            // Residuals are of the features in [0, 1], and are not carried on to other ranges.
+            Self::Fits(_) => Self::Nothing,
             Self::Cells(cells) => Self::Cells(cells.in_terms_of(weights, lower)),
             Self::NoisyScores(scores) => {
                 let weights = weights.clone();
@@ -63,6 +86,8 @@ impl Evidence {
             Self::Equations(_) => "equations",
             Self::Cells(_) => "cells",
             Self::NoisyScores(_) => "noisy_scores",
+            Self::Fits(fits) if fits.are_noisy_scores() => "noisy_scores",
+            Self::Fits(_) => "cells",
         }
     }
 }

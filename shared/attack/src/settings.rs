@@ -113,6 +113,12 @@ impl Settings {
         self.values.get(setting.key).and_then(|value| (setting.read)(value))
     }
 
+    /// Returns true if the setting of this name was given.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
     /// Returns the pairs, sorted by name.
     pub fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.values.iter().map(|(key, value)| (*key, value.as_str()))

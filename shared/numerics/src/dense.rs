@@ -33,7 +33,7 @@ pub(crate) fn amax(v: &[f64]) -> f64 {
 /// Replaces the lower triangle of a symmetric n × n matrix by its Cholesky factor L. Returns false
 /// if the matrix is not positive definite; the triangle is then only partly replaced.
 #[inline]
-pub(crate) fn cholesky(a: &mut [f64], n: usize) -> bool {
+pub fn cholesky(a: &mut [f64], n: usize) -> bool {
     for i in 0..n {
         let (above, rest) = a.split_at_mut(i * n);
         let row = &mut rest[..=i];
@@ -52,7 +52,7 @@ pub(crate) fn cholesky(a: &mut [f64], n: usize) -> bool {
 
 /// Computes x ← (L Lᵀ)⁻¹ x.
 #[inline]
-pub(crate) fn solve(l: &[f64], n: usize, x: &mut [f64]) {
+pub fn solve(l: &[f64], n: usize, x: &mut [f64]) {
     for i in 0..n {
         let row = &l[i * n..][..=i];
         x[i] = (x[i] - dot(&row[..i], &x[..i])) / row[i];

@@ -76,7 +76,7 @@
 
 mod accountant;
 mod box_system;
-mod dense;
+pub mod dense;
 mod difference;
 mod digits;
 mod gaussian;

@@ -34,6 +34,7 @@ pub(crate) const EDGES: &[Edge] = &[
         "questions and answers of the Open Inference Protocol as messages",
     ),
     edge("active-party/src/client.rs", "client of the coordinator"),
+    edge("active-party/src/fallback/service.rs", "client of another service of this party"),
     edge("active-party/src/passive_party.rs", "client of a passive party"),
     edge("active-party/src/cli/align.rs", "client of the running service"),
     edge("active-party/src/cli/client.rs", "client of the running service"),

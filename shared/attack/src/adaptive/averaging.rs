@@ -11,9 +11,11 @@ use vfl_numerics::{ActiveSet, NearestOutcome, Polytope};
 use super::KnownPolicy;
 use super::interval::number_estimate;
 use super::privee::Privee;
+use crate::second_order::{self, Fit};
 use crate::{
     AdversaryView, Attack, AttackError, Entry, Evidence, Group, Need, Needs, NoisyScores,
-    Questions, Reconstruction, RecordOutcome, RepeatedQuestions, Setting, Status, Termination,
+    Parameters, Questions, Reconstruction, RecordOutcome, RepeatedQuestions, Setting, Status,
+    Termination,
 };
 
 /// Returns the mean of several releases of the same records, in the same order.
@@ -168,7 +170,8 @@ pub(crate) static AVERAGING: Entry = Entry {
 
 impl Attack for Averaging {
     fn needs(&self) -> Needs {
-        Needs { repeated: Need::IfThere, ..Needs::EQUATIONS }
+        let parameters = Parameters::Differentiable;
+        Needs { repeated: Need::IfThere, parameters, ..Needs::EQUATIONS }
     }
 
     fn reconstruct(
@@ -176,6 +179,9 @@ impl Attack for Averaging {
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
+        if view.model().needs_tangents() {
+            return self.through_network(view, rng);
+        }
         let w_pas = view.weights()?;
         let system = view.linear()?;
         if view.model().link().is_numeric() {
@@ -187,19 +193,7 @@ impl Attack for Averaging {
             let found = number_estimate(&self.known, view, averaged, rng)?;
             return Ok(Reconstruction { questions: repeated.map(Questions::Repeated), ..found });
         }
-        let (ReleasedScores::Probabilities(released) | ReleasedScores::Numbers(released)) =
-            view.released()?
-        else {
-            return Err(AttackError::unfit("averaging", "score vectors", view.released()?));
-        };
-        let stretch = self.known.stretch().ok_or_else(|| AttackError::Policy {
-            attack: "averaging",
-            expected: "temperature and logit_noise scheme 3 alone at the logits",
-            got: self.known.policy.to_string(),
-        })?;
-        let repeated = view.side_information().repeated;
-        let averaged = self.averaged.or(repeated.map(|r| r.distinct)).unwrap_or(1);
-        let (likely, deviation) = self.likely(released, averaged)?;
+        let NoisyRelease { stretch, likely, deviation, repeated } = self.release(view)?;
         let scaled = w_pas / stretch;
         let known = view.known_logits() / stretch;
         let (d, n) = (w_pas.ncols(), view.records());
@@ -232,6 +226,54 @@ impl Attack for Averaging {
             questions: repeated.map(Questions::Repeated),
             ..Reconstruction::new(estimates, status)
         })
+    }
+}
+
+/// A release with noise, as the adversary reads it.
+struct NoisyRelease {
+    /// The divisor of the logits before the softmax.
+    stretch: f64,
+    /// The scores with their noise, k × n.
+    likely: DMatrix<f64>,
+    /// The standard deviation of the noise in each, k × n.
+    deviation: DMatrix<f64>,
+    repeated: Option<RepeatedQuestions>,
+}
+
+impl Averaging {
+    /// Reads the release of a view.
+    fn release(&self, view: &AdversaryView<'_>) -> Result<NoisyRelease, AttackError> {
+        let (ReleasedScores::Probabilities(released) | ReleasedScores::Numbers(released)) =
+            view.released()?
+        else {
+            return Err(AttackError::unfit("averaging", "score vectors", view.released()?));
+        };
+        let stretch = self.known.stretch().ok_or_else(|| AttackError::Policy {
+            attack: "averaging",
+            expected: "temperature and logit_noise scheme 3 alone at the logits",
+            got: self.known.policy.to_string(),
+        })?;
+        let repeated = view.side_information().repeated;
+        let averaged = self.averaged.or(repeated.map(|r| r.distinct)).unwrap_or(1);
+        let (likely, deviation) = self.likely(released, averaged)?;
+        Ok(NoisyRelease { stretch, likely, deviation, repeated })
+    }
+
+    /// Estimates the records of a model whose scores are no softmax of linear outputs.
+    fn through_network(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        let NoisyRelease { stretch, likely, deviation, repeated } = self.release(view)?;
+        let fit = |record: usize| {
+            let (values, deviations) = (likely.column(record), deviation.column(record));
+            let normal = values.iter().zip(deviations.iter());
+            let least = Fit::LEAST_DEVIATION;
+            Fit::Scores { normal: normal.map(|(c, s)| (*c, s.max(least))).collect(), stretch }
+        };
+        let found = second_order::likeliest(view, (0..view.records()).map(fit).collect(), rng)?;
+        Ok(Reconstruction { questions: repeated.map(Questions::Repeated), ..found })
     }
 }
 

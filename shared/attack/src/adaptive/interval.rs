@@ -11,7 +11,10 @@ use vfl_numerics::Polytope;
 
 use super::preimage::{Preimage, numbers};
 use super::{Centre, KnownPolicy};
-use crate::{AdversaryView, Attack, AttackError, Cells, Entry, Group, Needs, Reconstruction};
+use crate::{
+    AdversaryView, Attack, AttackError, Cells, Entry, Group, Needs, Parameters, Reconstruction,
+    second_order,
+};
 
 /// The attack on the polytope of the intervals. Without a policy the release is taken for the exact
 /// scores.
@@ -145,7 +148,7 @@ pub(crate) static INTERVAL: Entry = Entry {
 
 impl Attack for Interval {
     fn needs(&self) -> Needs {
-        Needs::EQUATIONS
+        Needs { parameters: Parameters::Differentiable, ..Needs::EQUATIONS }
     }
 
     fn reconstruct(
@@ -153,6 +156,13 @@ impl Attack for Interval {
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
+        if view.model().needs_tangents() {
+            let released = view.released()?;
+            let preimage = Preimage::new(&self.known, released)?;
+            let numbers = numbers(released)?;
+            let fits = numbers.column_iter().map(|p| preimage.fit(p.as_slice())).collect();
+            return second_order::likeliest(view, fits, rng);
+        }
         view.weights()?;
         if view.model().link().is_numeric() {
             return number_estimate(&self.known, view, 1, rng);

@@ -11,6 +11,7 @@ use vfl_defense::policy::{ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_B
 use super::KnownPolicy;
 use super::privee::{Draw, Privee, Scale};
 use crate::cells::Likelihood;
+use crate::second_order::Fit;
 use crate::{AttackError, Cell};
 
 /// The round-off of scores computed in double precision, and of their sum.
@@ -190,6 +191,22 @@ impl Preimage {
             }
         }
         ScoreBox { lower, upper, likely, proportional, weight }
+    }
+
+    /// Returns the intervals as residuals of the logarithms of the scores; the exact scores if no
+    /// defense changes them.
+    pub(super) fn fit(&self, released: &[f64]) -> Fit {
+        if self.stages.is_empty() && self.stretch == 1.0 {
+            let least = f64::MIN_POSITIVE;
+            let scores: Vec<f64> = released.iter().map(|c| c.max(least)).collect();
+            return Fit::exact(scores.into_iter());
+        }
+        let scores = self.scores(released);
+        let normal = (0..released.len()).map(|j| {
+            let (mean, deviation) = scores.logarithm(j);
+            (mean, deviation.max(Fit::LEAST_DEVIATION))
+        });
+        Fit::Logarithms { normal: normal.collect(), stretch: self.stretch }
     }
 
     /// Returns the intervals as bounds on differences of logits.

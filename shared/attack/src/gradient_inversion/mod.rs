@@ -1,24 +1,30 @@
 //! Gradient inversion: descent, record by record, towards features whose scores are the released
 //! ones (J section 4.3.1, algorithm 1; R remark 7).
 //!
-//! x̂ = argmin D(c, softmax(W_pas x + W_act y + b)) by Adam (β 0.9 and 0.999, ε 1e-8 added to √v̂),
-//! with the gradient in closed form. On exact scores every solution of A x = b' is a minimum, so
-//! the estimate depends on the start as much as on the scores. Every record is kept as it ends. The
-//! code of R's authors draws a record again if its descent went badly; this attack does not.
+//! Exact scores of models that are not linear are inverted by second order (`second_order`), unless
+//! a setting asks for the papers' descent.
+//!
+//! By first order, x̂ = argmin D(c, softmax(W_pas x + W_act y + b)) by Adam (β 0.9 and 0.999, ε
+//! 1e-8 added to √v̂), with the gradient in closed form. On exact scores every solution of A x = b'
+//! is a minimum, so the estimate depends on the start as much as on the scores. Every record is
+//! kept as it ends. The code of R's authors draws a record again if its descent went badly; this
+//! attack does not.
 
 mod descent;
 pub(super) mod loss;
 pub(super) mod settings;
 
 pub use loss::Loss;
-pub use settings::{GradientInversion, GradientInversionError, Iterate, MAX_STEPS, Start};
+pub use settings::{GradientInversion, GradientInversionError, Iterate, MAX_STEPS, Order, Start};
 
 use nalgebra::DMatrix;
 use rand::Rng;
 use rayon::prelude::*;
+use vfl_core::types::ReleasedScores;
 
 use self::descent::{DescentProblem, Workspace};
 use super::entry::{Entry, Group};
+use super::second_order::{self, Fit};
 use super::{
     AdversaryView, Attack, AttackError, Differentiable, Needs, Parameters, Reconstruction,
     RecordOutcome, Status, Termination,
@@ -48,8 +54,13 @@ impl Attack for GradientInversion {
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
-        let (estimates, outcomes) = self.descend(view, &*view.differentiable()?, 0.0, rng)?;
         let status = Status::Descent;
+        if let Some(fits) = self.second_order(view)? {
+            let centre = DMatrix::from_element(view.target_features(), view.records(), 0.5);
+            let (estimates, outcomes) = second_order::estimates(view, &fits, &centre, rng)?;
+            return Ok(Reconstruction { outcomes, ..Reconstruction::new(estimates, status) });
+        }
+        let (estimates, outcomes) = self.descend(view, &*view.differentiable()?, 0.0, rng)?;
         let found = match view.linear() {
             Ok(_) => Reconstruction::solving(view, estimates, |_| status)?,
             Err(_) => Reconstruction::new(estimates, status),
@@ -59,6 +70,36 @@ impl Attack for GradientInversion {
 }
 
 impl GradientInversion {
+    /// Returns the fits of an inversion by second order; `None` if it is done by first order.
+    ///
+    /// # Errors
+    /// If second order is asked for, and the scores are not exact or there are too many records.
+    fn second_order(&self, view: &AdversaryView<'_>) -> Result<Option<Vec<Fit>>, AttackError> {
+        let is_wanted = match self.order {
+            Some(order) => order == Order::Second,
+            None => view.model().needs_tangents(),
+        };
+        if !is_wanted {
+            return Ok(None);
+        }
+        let fits = match view.released()? {
+            ReleasedScores::Probabilities(c) => second_order::exact_fits(c),
+            _ => None,
+        };
+        let asked = self.order.is_some();
+        let Some(fits) = fits else {
+            let unfit = "inversion by second order";
+            return match asked {
+                true => Err(AttackError::unfit(unfit, "exact scores", view.released()?)),
+                false => Ok(None),
+            };
+        };
+        match second_order::check_work(view) {
+            Err(limit) if asked => Err(limit),
+            checked => Ok(checked.ok().map(|()| fits)),
+        }
+    }
+
     /// Returns the estimates (d × n) of a view's records under `model`. It may be more than the
     /// view's own model, such as one with a change of the logits. `pull` times the squared distance
     /// to ½ is added to the loss of each record.

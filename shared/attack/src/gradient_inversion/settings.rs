@@ -86,6 +86,32 @@ impl Iterate {
     }
 }
 
+/// The order of the steps of gradient inversion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Adam, on gradients.
+    First,
+    /// Levenberg-Marquardt, on the slopes of the log-ratios of exact scores.
+    Second,
+}
+
+impl Order {
+    /// Returns the name: `first`, `second`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Second => "second",
+        }
+    }
+
+    /// Returns the order of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::First, Self::Second].into_iter().find(|order| order.as_str() == name)
+    }
+}
+
 /// Errors from a setting out of range.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum GradientInversionError {
@@ -112,6 +138,8 @@ pub enum GradientInversionError {
 /// The gradient inversion attack, with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GradientInversion {
+    /// The order; `None`: the second on exact scores of models that are not linear, else the first.
+    pub(super) order: Option<Order>,
     /// The loss; `None` to choose it by the release.
     pub(super) loss: Option<Loss>,
     pub(super) start: Start,
@@ -123,13 +151,15 @@ pub struct GradientInversion {
 }
 
 impl Default for GradientInversion {
-    /// Returns squared logarithms, the loss of R's experiments (D(c‖ĉ) if a released score is 0 or
+    /// Returns steps of second order on exact scores of models that are not linear. By first order:
+    /// squared logarithms, the loss of R's experiments (D(c‖ĉ) if a released score is 0 or
     /// below), from 0 within the box, up to 10 000 steps at a learning rate of 0.01, or fewer if
     /// the loss reaches 1e-14, and the last point. These steps reach convergence. With fewer they
     /// do not: the divergences are flat in what classes of small scores tell, and 1000 steps of
     /// them leave most of a record with one solution undetermined.
     fn default() -> Self {
         Self {
+            order: None,
             loss: None,
             start: Start::Zero,
             projected: true,
@@ -148,6 +178,7 @@ impl GradientInversion {
     #[must_use]
     pub fn of_paper_j() -> Self {
         Self {
+            order: Some(Order::First),
             loss: Some(Loss::Mse),
             projected: false,
             learning_rate: 1e-3,
@@ -162,6 +193,7 @@ impl GradientInversion {
     #[must_use]
     pub fn of_paper_p() -> Self {
         Self {
+            order: Some(Order::First),
             steps: 500,
             learning_rate: 0.1,
             loss: Some(Loss::Mse),
@@ -177,28 +209,39 @@ impl GradientInversion {
         Self { start: Start::Normal, projected: false, steps: 50, ..Self::of_paper_p() }
     }
 
-    /// Returns the settings with this loss.
+    /// Returns the settings with steps of this order.
+    #[must_use]
+    pub fn with_order(self, order: Order) -> Self {
+        Self { order: Some(order), ..self }
+    }
+
+    /// Returns the settings with this loss, of first order as all that follow.
     #[must_use]
     pub fn with_loss(self, loss: Loss) -> Self {
-        Self { loss: Some(loss), ..self }
+        Self { loss: Some(loss), ..self.by_gradients() }
+    }
+
+    /// Returns the settings by first order, which the others are of.
+    fn by_gradients(self) -> Self {
+        Self { order: Some(Order::First), ..self }
     }
 
     /// Returns the settings with this start.
     #[must_use]
     pub fn with_start(self, start: Start) -> Self {
-        Self { start, ..self }
+        Self { start, ..self.by_gradients() }
     }
 
     /// Returns the settings with or without clipping to [0, 1] after every step.
     #[must_use]
     pub fn with_projected(self, projected: bool) -> Self {
-        Self { projected, ..self }
+        Self { projected, ..self.by_gradients() }
     }
 
     /// Returns the settings with this choice of the estimate.
     #[must_use]
     pub fn with_iterate(self, iterate: Iterate) -> Self {
-        Self { iterate, ..self }
+        Self { iterate, ..self.by_gradients() }
     }
 
     /// Returns the number of steps.
@@ -213,7 +256,7 @@ impl GradientInversion {
     /// [`GradientInversionError::Steps`] out of range.
     pub fn with_steps(self, steps: u32) -> Result<Self, GradientInversionError> {
         if (1..=MAX_STEPS).contains(&steps) {
-            Ok(Self { steps, ..self })
+            Ok(Self { steps, ..self.by_gradients() })
         } else {
             Err(GradientInversionError::Steps { got: steps })
         }
@@ -226,7 +269,7 @@ impl GradientInversion {
     /// [`GradientInversionError::LearningRate`] out of range.
     pub fn with_learning_rate(self, learning_rate: f64) -> Result<Self, GradientInversionError> {
         if learning_rate > 0.0 && learning_rate <= 1.0 {
-            Ok(Self { learning_rate, ..self })
+            Ok(Self { learning_rate, ..self.by_gradients() })
         } else {
             Err(GradientInversionError::LearningRate { got: learning_rate })
         }
@@ -239,7 +282,7 @@ impl GradientInversion {
     /// [`GradientInversionError::StopLoss`] out of range.
     pub fn with_stop_loss(self, stop_loss: f64) -> Result<Self, GradientInversionError> {
         if stop_loss >= 0.0 && stop_loss.is_finite() {
-            Ok(Self { stop_loss, ..self })
+            Ok(Self { stop_loss, ..self.by_gradients() })
         } else {
             Err(GradientInversionError::StopLoss { got: stop_loss })
         }
@@ -259,6 +302,12 @@ enum Preset {
     PGrn,
 }
 
+static ORDER: Setting<Order> = Setting {
+    key: "order",
+    takes: "of the steps of gradient inversion: `second`, the default for exact scores of networks and one-vs-rest models where no other \
+            setting of it is given, or `first`, which the other settings are of",
+    read: |value| Order::named(value.trim()),
+};
 static PRESET: Setting<Preset> = Setting {
     key: "preset",
     takes: "settings of gradient inversion that are not given one by one: `own` (the default: to convergence), `j` (of that paper: \
@@ -318,7 +367,10 @@ impl From<&Settings> for GradientInversion {
             Preset::P => Self::of_paper_p(),
             Preset::PGrn => Self::of_paper_p_without_generator(),
         };
+        let of_first = Self::SETTINGS.iter().skip(2).any(|one| settings.has(one.key()));
+        let order = if of_first { Some(Order::First) } else { default.order };
         Self {
+            order: settings.get(&ORDER).or(order),
             loss: settings.get(&LOSS).or(default.loss),
             start: settings.get(&START).unwrap_or(default.start),
             projected: settings.get(&PROJECTED).unwrap_or(default.projected),
@@ -333,5 +385,5 @@ impl From<&Settings> for GradientInversion {
 impl GradientInversion {
     /// The settings that the attack takes.
     pub(super) const SETTINGS: &'static [&'static dyn AnySetting] =
-        &[&PRESET, &LOSS, &START, &PROJECTED, &STEPS, &LEARNING_RATE, &STOP_LOSS, &ITERATE];
+        &[&ORDER, &PRESET, &LOSS, &START, &PROJECTED, &STEPS, &LEARNING_RATE, &STOP_LOSS, &ITERATE];
 }

@@ -11,14 +11,19 @@ use vfl_numerics::{
 };
 
 use super::moments_setting::MOMENTS;
+use super::noisy_posterior::{self, FeaturePrior, LinearRelease};
 use super::tangent::through_network;
-use super::{Moments, Point, noisy_posterior};
+use super::{Moments, Point};
 use crate::cells::{Noise, confine};
+use crate::second_order::{self, FittedRecord};
 use crate::{
     AdversaryView, AnySetting, Attack, AttackError, Base, BaseChoice, Cells, Entry, Equations,
-    Evidence, Group, Need, Needs, Parameters, Reconstruction, RecordOutcome, Settings, Status,
-    Termination,
+    Evidence, Fits, Group, Need, Needs, Parameters, Reconstruction, RecordOutcome, Settings,
+    Status, Termination,
 };
+
+/// The most points that have a record's scores, beside the mean, to begin at.
+const LIKELY_STARTS: usize = 2;
 
 /// An attack that combines the evidence of another attack with the prior of the view.
 #[derive(Debug)]
@@ -86,7 +91,7 @@ impl Attack for Posterior {
         let found = match self.evidence.reconstruct(view, rng) {
             // Orders of outputs are evidence under every link of classes.
             Err(AttackError::NotLinear) if tangents => {
-                return self.through_network(view, &means, &covariance);
+                return self.through_network(view, &means, &covariance, rng);
             }
             found => found?,
         };
@@ -100,9 +105,24 @@ impl Attack for Posterior {
             })?,
             Evidence::NoisyScores(scores) => {
                 let metric = PseudoInverse::new(&covariance)?.matrix;
-                let known = (&covariance, &metric);
                 self.by_record(&means, |record, mean, work| {
-                    Ok(noisy_posterior::estimate(scores, record, mean, known, self.point, work))
+                    let prior = FeaturePrior { mean, covariance: &covariance, metric: &metric };
+                    let mut release = LinearRelease::new(scores, record);
+                    Ok(noisy_posterior::estimate(&mut release, &prior, [], self.point, work))
+                })?
+            }
+            Evidence::Fits(fits) if fits.are_exact() => {
+                return self.through_network(view, &means, &covariance, rng);
+            }
+            Evidence::Fits(Fits(fits)) => {
+                let metric = PseudoInverse::new(&covariance)?.matrix;
+                let model = view.differentiable()?;
+                let sizes = (means.nrows(), view.model().classes());
+                self.by_record(&means, |record, mean, work| {
+                    let mut release = FittedRecord::new(&*model, (record, &fits[record]), sizes);
+                    let prior = FeaturePrior { mean, covariance: &covariance, metric: &metric };
+                    let start = found.estimates.column(record).into_owned();
+                    Ok(noisy_posterior::estimate(&mut release, &prior, [start], self.point, work))
                 })?
             }
         };
@@ -118,19 +138,40 @@ impl Attack for Posterior {
 }
 
 impl Posterior {
-    /// Reconstructs from tangents. The scores are taken for exact, whatever the policy.
+    /// Reconstructs from tangents: from the means, and from the likeliest points that have the
+    /// scores. These are taken for exact.
     fn through_network(
         &self,
         view: &AdversaryView<'_>,
         means: &DMatrix<f64>,
         covariance: &DMatrix<f64>,
+        rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
         if let released @ ReleasedScores::Labels { .. } = view.released()? {
             return Err(AttackError::unfit("a posterior along tangents", "scores", released));
         }
         let factored = FactoredCovariance::new(covariance)?;
         let clipped = means.map(|v| v.clamp(0.0, 1.0));
-        let (estimates, outcomes) = through_network(view, &clipped, |record, tangent| {
+        let metric = PseudoInverse::new(covariance)?.matrix;
+        let distance = |record: usize, x: &DVector<f64>| {
+            let away = x - means.column(record);
+            away.dot(&(&metric * &away))
+        };
+        let points = match second_order::exact_fits(&view.scores()?) {
+            Some(fits) if second_order::check_work(view).is_ok() => {
+                second_order::points(view, &fits, &clipped, rng)?
+            }
+            _ => vec![Vec::new(); view.records()],
+        };
+        let starts = |record: usize| {
+            let solved = points[record].iter().filter(|point| point.solved);
+            let mut solved: Vec<_> =
+                solved.map(|point| (distance(record, &point.x), &point.x)).collect();
+            solved.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let likely = solved.into_iter().take(LIKELY_STARTS).map(|(_, x)| x.clone());
+            std::iter::once(clipped.column(record).into_owned()).chain(likely).collect()
+        };
+        let (estimates, outcomes) = through_network(view, starts, distance, |record, tangent| {
             let system = GaussianSystem::under(&tangent.slopes, &factored)?;
             let mean = means.columns(record, 1).into_owned();
             let (x, _) = self.solve(&system, &mean, &tangent.right);

@@ -32,15 +32,21 @@ pub(super) struct Tangent {
     pub(super) right: DMatrix<f64>,
 }
 
-/// Returns estimates (d × n) of the records of a view whose model is a network. They begin at
-/// `start` (d × n), and `solve` computes each next one from the record's tangent.
+/// The squared misfit, in nats, that a start which has the scores may leave them by, so that it can
+/// move to a likelier point.
+const LEAVE: f64 = 1.0;
+
+/// Returns estimates (d × n) of the records of a view whose model is a network. They begin at the
+/// `starts` of each record, one or more, and `solve` computes each next one from the record's
+/// tangent. Of the ends that have the scores the one of the least `distance` is taken.
 ///
 /// # Errors
 /// [`AttackError::Features`] for too many features; as [`AdversaryView::differentiable`] and
 /// [`AdversaryView::b_prime`]; those of `solve`.
 pub(super) fn through_network(
     view: &AdversaryView<'_>,
-    start: &DMatrix<f64>,
+    starts: impl Fn(usize) -> Vec<DVector<f64>> + Sync,
+    distance: impl Fn(usize, &DVector<f64>) -> f64 + Sync,
     solve: impl Fn(usize, &Tangent) -> Result<DVector<f64>, AttackError> + Sync,
 ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
     let (d, k) = (view.target_features(), view.model().classes());
@@ -57,10 +63,21 @@ pub(super) fn through_network(
         .into_par_iter()
         .map(|record| {
             let mut newton = Newton::new(&*model, record, scores.column(record).into_owned(), k, d);
-            newton.run(start.column(record).into_owned(), |tangent| solve(record, tangent))
+            let ends = starts(record).into_iter();
+            let ends = ends.map(|start| newton.run(start, |tangent| solve(record, tangent)));
+            let ends = ends.collect::<Result<Vec<_>, AttackError>>()?;
+            // Those that have the scores first, by likelihood; then the others, by misfit.
+            let key = |(x, outcome): &(DVector<f64>, RecordOutcome)| match outcome.ended {
+                Termination::Solved => (0, distance(record, x)),
+                _ => (1, outcome.objective),
+            };
+            Ok(ends.into_iter().min_by(|a, b| {
+                let (a, b) = (key(a), key(b));
+                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+            }))
         })
         .collect::<Result<_, AttackError>>()?;
-    let (columns, outcomes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let (columns, outcomes): (Vec<_>, Vec<_>) = found.into_iter().flatten().unzip();
     let estimates =
         if columns.is_empty() { DMatrix::zeros(d, 0) } else { DMatrix::from_columns(&columns) };
     Ok((estimates, outcomes))
@@ -134,7 +151,7 @@ impl<'a> Newton<'a> {
         let solved = SOLVED * (1.0 + self.scores.norm_squared());
         let (mut tangent, mut misfit) = self.tangent(&x);
         // A step may worsen the fit for a likelier point, but each step less than the one before.
-        let mut allowed = misfit;
+        let mut allowed = misfit.max(LEAVE);
         for iterations in 0..STEPS {
             let step = solve(&tangent)? - &x;
             // Lengths 1, ½, ¼, … side by side: the longest that is good enough.

@@ -21,6 +21,7 @@ mod one_vs_rest;
 mod properties;
 mod purified;
 mod real_data;
+mod second_order;
 mod shadow_network;
 mod simulated;
 mod undo;

@@ -18,7 +18,7 @@ use vfl_core::model::{
 };
 use vfl_core::types::{ConfidenceScores, FeatureBlock, LogitShare, Logits, ReleasedScores};
 
-fn uniform(rows: usize, columns: usize, low: f64, high: f64, seed: u64) -> DMatrix<f64> {
+pub(crate) fn uniform(rows: usize, columns: usize, low: f64, high: f64, seed: u64) -> DMatrix<f64> {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     DMatrix::from_fn(rows, columns, |_, _| low + (high - low) * rng.random::<f64>())
 }
@@ -27,7 +27,7 @@ fn spec(kind: &str, width: u32, settings: serde_json::Value) -> SubModelSpec {
     SubModelSpec::new(kind, width, settings.as_object().unwrap().clone()).unwrap()
 }
 
-fn mlp(width: u32, hidden: &[usize], activation: &str) -> SubModelSpec {
+pub(crate) fn mlp(width: u32, hidden: &[usize], activation: &str) -> SubModelSpec {
     spec("mlp", width, serde_json::json!({ "hidden": hidden, "activation": activation }))
 }
 
@@ -51,8 +51,8 @@ fn model(
 }
 
 /// Everything of a model, an active party of three features first.
-struct World {
-    network: KnownNetwork,
+pub(crate) struct World {
+    pub(crate) network: KnownNetwork,
     own: Arc<dyn SubModel>,
     parts: Vec<Arc<dyn SubModel>>,
     spec: ModelSpec,
@@ -61,11 +61,11 @@ struct World {
 }
 
 /// Features of the active party.
-const OWN: usize = 3;
+pub(crate) const OWN: usize = 3;
 
 impl World {
     /// Parts with their numbers of features; a top model if there is one.
-    fn new(
+    pub(crate) fn new(
         own: &SubModelSpec,
         parts: &[(SubModelSpec, usize)],
         top: Option<&SubModelSpec>,
@@ -87,12 +87,12 @@ impl World {
         Self { network, own: active, parts: sub_models, spec: whole, top, classes }
     }
 
-    fn features(&self) -> usize {
+    pub(crate) fn features(&self) -> usize {
         self.network.features()
     }
 
     /// The logits that are served for own features (OWN × n) and passive ones (d × n).
-    fn served(&self, y: &DMatrix<f64>, x: &DMatrix<f64>) -> Logits {
+    pub(crate) fn served(&self, y: &DMatrix<f64>, x: &DMatrix<f64>) -> Logits {
         let mut outputs: Vec<LogitShare> = vec![self.own.outputs(y).unwrap()];
         let mut from = 0;
         for part in &self.parts {
@@ -107,7 +107,7 @@ impl World {
     }
 
     /// What the adversary knows of the model, and its features with its own outputs below them.
-    fn known(&self, y: &DMatrix<f64>) -> (KnownModel, FeatureBlock) {
+    pub(crate) fn known(&self, y: &DMatrix<f64>) -> (KnownModel, FeatureBlock) {
         let outputs = self.own.outputs(y).unwrap().into_matrix();
         let (w, k) = (outputs.nrows(), self.classes);
         let w_act = match self.top {
@@ -120,7 +120,7 @@ impl World {
         (model, FeatureBlock::new(below).unwrap())
     }
 
-    fn scores(&self, y: &DMatrix<f64>, x: &DMatrix<f64>) -> ReleasedScores {
+    pub(crate) fn scores(&self, y: &DMatrix<f64>, x: &DMatrix<f64>) -> ReleasedScores {
         ReleasedScores::Probabilities(ConfidenceScores::softmax(self.served(y, x)).into_matrix())
     }
 }
@@ -331,7 +331,7 @@ fn networks_of_other_shapes_are_refused() {
 }
 
 /// Features with moments that are known: mean ½, and neighbours that go together.
-fn related(d: usize, n: usize, seed: u64) -> (DMatrix<f64>, Prior) {
+pub(crate) fn related(d: usize, n: usize, seed: u64) -> (DMatrix<f64>, Prior) {
     let covariance = DMatrix::from_fn(d, d, |i, j| 0.03 * 0.7f64.powi(i.abs_diff(j) as i32));
     let lower = covariance.clone().cholesky().unwrap().l();
     // Sums of twelve uniform numbers are normal enough, and stay within six deviations.

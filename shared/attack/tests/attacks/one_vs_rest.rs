@@ -228,7 +228,7 @@ fn orders_are_read_under_every_link() {
 #[test]
 fn equations_of_softmax_do_not_apply() {
     let case = Case::new(3, whole(2, 6, 9, 5), 6);
-    for name in ["least_squares", "half_star", "rcc1", "rcc2", "interval"] {
+    for name in ["least_squares", "half_star", "rcc1", "rcc2"] {
         let error = case.attack(name, "none", &[], SideInformation::default()).unwrap_err();
         assert_eq!(error, AttackError::NotLinear, "{name}");
     }
@@ -238,7 +238,7 @@ fn equations_of_softmax_do_not_apply() {
     // Two features and two equations: what fits is the truth.
     let misfit = view.score_mismatch(&found.estimates).unwrap().squared_error.unwrap();
     assert!(misfit < 1e-9, "{misfit:e}");
-    assert!((&found.estimates - &case.x).amax() < 1e-2);
+    assert!((&found.estimates - &case.x).amax() < 1e-6);
 }
 
 /// With as many equations as features, Newton's method on the tangents gives all of them.
