@@ -362,6 +362,10 @@ impl Settings {
         let fallback =
             v.fallback.as_ref().map(|table| Fallback::read(table, features.schema(), own));
         let fallback = fallback.transpose().map_err(|e| file.error(format!("[fallback]: {e}")))?;
+        let service = v.fallback.as_ref().and_then(|table| table.service.as_ref());
+        if service.is_some_and(|service| service.address == v.listen.to_string()) {
+            return Err(file.error("[fallback] service: it is this very service's address"));
+        }
         let state_dir =
             place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());
         let state_dir = state_dir.map_err(|e| file.error(e))?;

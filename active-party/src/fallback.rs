@@ -8,7 +8,7 @@ mod service;
 
 use std::path::PathBuf;
 
-use nalgebra::{DMatrix, Scalar};
+use nalgebra::DMatrix;
 use serde::Deserialize;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::types::{ReleasedScores, RowStatus};
@@ -57,6 +57,8 @@ fn both_cases() -> Vec<FallbackCase> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fallback {
     when: Vec<FallbackCase>,
+    /// The names of the classes, or of the number, that its answers have.
+    pub(crate) class_names: Vec<String>,
     pub(crate) source: FallbackSource,
 }
 
@@ -97,7 +99,7 @@ impl Fallback {
             (None, Some(service)) => FallbackSource::Service(own(service.address.clone())),
             _ => return Err("it names one of `parameters` and `service`".into()),
         };
-        Ok(Self { when: table.when.clone(), source })
+        Ok(Self { when: table.when.clone(), class_names: schema.output_names(), source })
     }
 
     /// Returns what processes of one party must agree on.
@@ -124,10 +126,11 @@ impl Fallback {
 }
 
 /// Writes a fallback's answers about the records of some rows, in their order, into an answer, in
-/// the form of the others. An answer of ciphertexts stays as it is.
+/// the form of the others: where scores of one side need not sum to 1, those of the whole answer
+/// need not. An answer of ciphertexts stays as it is.
 ///
 /// # Errors
-/// INTERNAL if the fallback's answers are labels, and the others are not.
+/// INTERNAL if the fallback's answers are labels or ciphertexts, and the others are scores.
 pub(crate) fn fill(
     (status, released): (&mut [RowStatus], &ReleasedScores),
     rows: &[usize],
@@ -145,6 +148,8 @@ pub(crate) fn fill(
         .filter_map(|row| own[row].map_or_else(|| others.next().map(Err), |at| Some(Ok(at))))
         .collect();
     let filled = match (released, ours) {
+        // No other row has an answer, and so a form.
+        (_, ours) if released.records() == 0 => ours.clone(),
         (ReleasedScores::Labels { classes, labels: others }, ours) => {
             let ours = ours.predicted_labels();
             let label = |column: &Result<usize, usize>| match column {
@@ -156,12 +161,11 @@ pub(crate) fn fill(
                 labels: columns.iter().map(label).collect(),
             }
         }
+        (ReleasedScores::Probabilities(others), ReleasedScores::Probabilities(ours)) => {
+            ReleasedScores::Probabilities(merged(others, ours, &columns))
+        }
         (
-            ReleasedScores::Probabilities(others),
-            ReleasedScores::Probabilities(ours) | ReleasedScores::Numbers(ours),
-        ) => ReleasedScores::Probabilities(merged(others, ours, &columns)),
-        (
-            ReleasedScores::Numbers(others),
+            ReleasedScores::Probabilities(others) | ReleasedScores::Numbers(others),
             ReleasedScores::Probabilities(ours) | ReleasedScores::Numbers(ours),
         ) => ReleasedScores::Numbers(merged(others, ours, &columns)),
         _ => {
@@ -175,14 +179,14 @@ pub(crate) fn fill(
 }
 
 /// Returns the columns of both, in order.
-fn merged<T: Scalar>(
-    others: &DMatrix<T>,
-    ours: &DMatrix<T>,
+fn merged(
+    others: &DMatrix<f64>,
+    ours: &DMatrix<f64>,
     columns: &[Result<usize, usize>],
-) -> DMatrix<T> {
+) -> DMatrix<f64> {
     let value = |i: usize, j: usize| match columns[j] {
-        Ok(own) => ours[(i, own)].clone(),
-        Err(other) => others[(i, other)].clone(),
+        Ok(own) => ours[(i, own)],
+        Err(other) => others[(i, other)],
     };
     DMatrix::from_fn(ours.nrows(), columns.len(), value)
 }
@@ -207,7 +211,8 @@ mod tests {
     }
 
     fn fallback(when: Vec<FallbackCase>) -> Fallback {
-        Fallback { when, source: FallbackSource::Own(Box::new(own_model())) }
+        let class_names = vec!["no".into(), "yes".into()];
+        Fallback { when, class_names, source: FallbackSource::Own(Box::new(own_model())) }
     }
 
     #[test]
@@ -224,7 +229,17 @@ mod tests {
         let yes: Vec<f64> = m.row(1).iter().copied().collect();
         let expected = [low, 0.1, 0.7, high];
         assert!(yes.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-15), "{yes:?}");
+        // Rounded scores of either side need not sum to 1, and so the whole answer need not.
+        let rounded = ReleasedScores::Numbers(DMatrix::from_element(2, 2, 0.3));
+        let mut status = [NotFound, Scored, Scored, NotFound];
+        let filled = fill((&mut status, &others), &[0, 3], &rounded).unwrap();
+        assert!(matches!(filled, ReleasedScores::Numbers(_)));
+        // Without another answer the form is the fallback's.
         let labels = |labels| ReleasedScores::Labels { classes: 2, labels };
+        let nothing = ReleasedScores::Probabilities(DMatrix::zeros(2, 0));
+        let mut status = [NotFound];
+        let filled = fill((&mut status, &nothing), &[0], &labels(vec![1])).unwrap();
+        assert_eq!((filled, status), (labels(vec![1]), [Own]));
         let mut status = [NotFound, Scored, NotFound];
         let filled = fill((&mut status, &labels(vec![1])), &[0, 2], &ours).unwrap();
         assert_eq!(filled, labels(vec![0, 1, 1]));

@@ -34,7 +34,7 @@ pub(crate) struct Predictor {
 }
 
 /// The fallback of a running service.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct ReadyFallback {
     rules: Arc<Fallback>,
     /// The client of another service, where that is the fallback.
@@ -54,7 +54,8 @@ impl ReadyFallback {
         let service = match &rules.source {
             FallbackSource::Own(_) => None,
             FallbackSource::Service(peer) => {
-                Some(FallbackService::new(credentials, peer.clone(), timeout)?)
+                // It asks its coordinator twice: for the model, and for the scores.
+                Some(FallbackService::new(credentials, peer.clone(), 2 * timeout)?)
             }
         };
         Ok(Self { rules, service })
@@ -71,6 +72,9 @@ pub(crate) struct ClientRequest<'a> {
     /// True if the client is a service of this party, whose fallback this one is: then no further
     /// service is asked.
     pub(crate) is_fallback: bool,
+    /// True if the client takes an answer without the version of a model, as a fallback gives while
+    /// the coordinator is away.
+    pub(crate) any_version: bool,
 }
 
 /// The answer to a client.
@@ -220,7 +224,8 @@ impl Predictor {
     ) -> Prediction {
         let PredictionResponse { version, mut status, mut released } = scored;
         let fallback = self.fallback(request).filter(|(rules, _)| rules.answers_missing());
-        if let Some((_, answerer)) = fallback
+        let has_room = !matches!(released, ReleasedScores::Ciphertexts(_));
+        if let Some((_, answerer)) = fallback.filter(|_| has_room)
             && status.contains(&RowStatus::NotFound)
         {
             // The coordinator's answer is paid for: it goes out in any case.
@@ -244,20 +249,16 @@ impl Predictor {
         let ids = request.ids;
         let missing: Vec<usize> =
             (0..ids.len()).filter(|&at| status[at] == RowStatus::NotFound).collect();
-        let other = |names: &[String]| {
-            let message = format!("it is a model of {} other classes", names.len());
-            if names == model.class_names { Ok(()) } else { Err(Refusal::precondition(message)) }
-        };
         match answerer {
             FallbackAnswerer::Own(own) => {
-                other(own.class_names())?;
+                check_classes(own.class_names(), &model.class_names)?;
                 let (held, block) = self.own_features(&ids.select(&missing)).await?;
                 let rows: Vec<usize> = held.iter().map(|&at| missing[at]).collect();
                 fill((status, released), &rows, &own.scores(block.matrix())?)
             }
             FallbackAnswerer::Service(service) => {
                 let answer = service.predict(&ids.select(&missing), request.request_id).await?;
-                other(&answer.class_names)?;
+                check_classes(&answer.class_names, &model.class_names)?;
                 let scored = answer.status.iter().zip(&missing);
                 let rows = scored.clone().filter(|(status, _)| status.is_scored());
                 let rows: Vec<usize> = rows.map(|(_, &row)| row).collect();
@@ -278,11 +279,16 @@ impl Predictor {
         request: &ClientRequest<'_>,
     ) -> Result<Prediction, Refusal> {
         let fallback = self.fallback(request).filter(|(rules, _)| rules.answers(&refusal));
-        let Some((_, answerer)) = fallback else { return Err(refusal) };
+        let Some((rules, answerer)) = fallback.filter(|_| request.any_version) else {
+            return Err(refusal);
+        };
         let answer = match answerer {
             FallbackAnswerer::Own(own) => self.alone(own, request.ids).await,
             FallbackAnswerer::Service(service) => {
                 let answer = service.predict(request.ids, request.request_id).await;
+                let answer = answer.and_then(|answer| {
+                    check_classes(&answer.class_names, &rules.class_names).map(|()| answer)
+                });
                 answer.map(|mut answer| {
                     let ok = answer.status.iter_mut().filter(|status| **status == RowStatus::Ok);
                     ok.for_each(|status| *status = RowStatus::Fallback);
@@ -322,6 +328,15 @@ impl Predictor {
         let found = found.map_err(|e| vfl_features::features::refusal(&e))?;
         Ok((found.held, found.block))
     }
+}
+
+/// Checks the classes of a fallback's answers, which have to be those of the others in their order.
+fn check_classes(got: &[String], expected: &[String]) -> Result<(), Refusal> {
+    if got == expected {
+        return Ok(());
+    }
+    let message = format!("its answers are of the classes {got:?}, expected {expected:?}");
+    Err(Refusal::precondition(message))
 }
 
 /// The origin of a fallback's answers, ready to be asked.

@@ -218,7 +218,8 @@ impl ActiveParty for Service {
         let work = async {
             let ids = RecordIds::try_from(require("ids", request.ids)?)?;
             let admit = |model: &ModelDescription| check_answer(ids.len(), &model.class_names);
-            let request = ClientRequest { ids: &ids, request_id: &request.request_id, is_fallback };
+            let (ids, request_id) = (&ids, request.request_id.as_str());
+            let request = ClientRequest { ids, request_id, is_fallback, any_version: true };
             let scored = self.predictor.predict(request, admit).await?;
             Ok(Response::new(pb::ScoreResponse {
                 model_version: scored.version().to_owned(),

@@ -7,6 +7,7 @@ use clap::Args;
 use vfl_core::model::privacy::PrivacyStatement;
 use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
 use vfl_protocol::pb::active_party_client::ActivePartyClient;
+use vfl_protocol::pb::release::Kind;
 use vfl_protocol::pb::train_job_event::Event;
 use vfl_protocol::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, pb, peer_failure, read_scores,
@@ -178,17 +179,20 @@ impl PredictArgs {
                 client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), request_id }).await;
             let answer = answer.map_err(|s| failure(&settings.service, &s))?.into_inner();
             let wrong = |e| CliError::Failed(format!("our own service answered with {e}"));
-            // A fallback does not know the version.
+            // Where the fallback alone answers, there is no version.
             let version = &answer.model_version;
             if !version.is_empty() && *model.get_or_insert_with(|| version.clone()) != *version {
                 let message = "another model was published while the records were being scored; score them again";
                 return Err(CliError::failed(message));
             }
-            let kind =
-                answer.release.as_ref().and_then(|r| r.kind.as_ref()).map(std::mem::discriminant);
-            let form = (answer.class_names.clone(), kind);
+            let kind = answer.release.as_ref().and_then(|r| r.kind.as_ref());
+            // Scores that need not sum to 1 are scores too.
+            let is_scores =
+                kind.is_some_and(|k| matches!(k, Kind::Probabilities(_) | Kind::Numbers(_)));
+            let kind = kind.filter(|_| !is_scores).map(std::mem::discriminant);
+            let form = (answer.class_names.clone(), is_scores, kind);
             if *answered.get_or_insert_with(|| form.clone()) != form {
-                let message = "answers have different forms: `release` in [fallback] says that of the fallback's; score the records again";
+                let message = "answers have different forms, those of the parties together and those of the fallback; score the records again";
                 return Err(CliError::failed(message));
             }
             records = CALL_RECORDS.min(most_records(&answer.class_names));

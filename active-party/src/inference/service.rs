@@ -121,12 +121,10 @@ impl GrpcInferenceService for Inference {
                 check_room(&asked.outputs, asked.ids.len(), &model.class_names)
             };
             let (ids, request_id) = (&asked.ids, asked.id.as_str());
-            let request = ClientRequest { ids, request_id, is_fallback: false };
+            // The fallback answers for no version.
+            let any_version = asked.version.is_empty();
+            let request = ClientRequest { ids, request_id, is_fallback: false, any_version };
             let scored = self.predictor.predict(request, admit).await?;
-            if scored.version.is_none() && !asked.version.is_empty() {
-                let message = "no party answers for that version; an empty version takes the answers of the fallback";
-                return Err(Refusal::unavailable(message).into());
-            }
             check_room(&asked.outputs, asked.ids.len(), &scored.class_names)?;
             Ok(Response::new(answer(asked, &scored)?))
         };

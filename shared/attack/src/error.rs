@@ -275,6 +275,10 @@ fn too_much_work(what: &str, got: u32, limit: u64) -> String {
         0 => format!(
             "a single one of the {what} on these records is more work than an attack may take; name fewer records"
         ),
+        // Words that are no setting cannot be lowered.
+        _ if what.contains(' ') => format!(
+            "{got} {what} on these records are more work than an attack may take, expected at most {limit}; name fewer records"
+        ),
         _ => format!(
             "{got} {what} on these records are more work than an attack may take, expected at most {limit}; lower `{what}`, or \
              name fewer records"

@@ -65,7 +65,7 @@ impl Evidence {
                 b_prime.column_iter_mut().for_each(|mut column| column += &offset);
                 Self::Equations(Equations { a, b_prime: Arc::new(b_prime) })
             }
-            // Residuals are of the features in [0, 1], and are not carried on to other ranges.
+            // One-vs-rest models have no equations to carry to other ranges.
             Self::Fits(_) => Self::Nothing,
             Self::Cells(cells) => Self::Cells(cells.in_terms_of(weights, lower)),
             Self::NoisyScores(scores) => {

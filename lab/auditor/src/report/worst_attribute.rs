@@ -103,6 +103,12 @@ impl<'a> Candidate<'a> {
         self.of.figures.removed.and_then(|removed| removed.value).unwrap_or(f64::NEG_INFINITY)
     }
 
+    /// Returns the share removed less its standard deviation, or the share where none is known.
+    fn sure(&self) -> f64 {
+        let value = self.value();
+        self.low().map_or(value, |low| value - (value - low) / Z)
+    }
+
     fn low(&self) -> Option<f64> {
         self.of.figures.removed.and_then(|removed| removed.low)
     }
@@ -149,10 +155,14 @@ const Z: f64 = 1.959_963_984_540_054;
 /// moves most of the way to that of the figure on all records, which errs on the other side
 /// ([`UPWARD`]).
 fn cross_fitted<'a>(all: &[Candidate<'a>]) -> Option<WorstAttribute<'a>> {
-    let own = all.iter().rev().max_by(|a, b| a.value().total_cmp(&b.value()))?;
+    let own = all.iter().rev().max_by(|a, b| a.sure().total_cmp(&b.sure()))?;
     let by = |half: usize| {
-        let key =
-            |c: &Candidate<'_>| c.halves().map_or(f64::NEG_INFINITY, |halves| halves[half].value);
+        // Less its deviation: a figure that varies much is large on one half by chance, and would
+        // hide one that is as large on both.
+        let key = |c: &Candidate<'_>| {
+            let halves = c.halves();
+            halves.map_or(f64::NEG_INFINITY, |of| of[half].value - of[half].deviation)
+        };
         let best = all.iter().rev().max_by(|a, b| key(a).total_cmp(&key(b)))?;
         // The worst on all records comes first among equals, so that round-off chooses nothing.
         if key(best) > key(own) { Some(best) } else { Some(own) }

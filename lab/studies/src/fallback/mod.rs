@@ -3,8 +3,7 @@
 //! A record may be scored twice: while a passive party is away, by a fallback model of the others,
 //! and later by the model of all parties. Exact scores of k classes are k − 1 equations in the
 //! passive features. Two answers are two systems in the features of the parties that are in both,
-//! so that the adversary has 2 (k − 1) equations, of which k − 1 are in their features alone: a
-//! fallback without a party tells more of the others than the model of all does.
+//! so that the adversary has 2 (k − 1) equations, of which k − 1 are in their features alone.
 //!
 //! The difference of two models is no model, but both answers together are: [`stacked`] writes them
 //! as one softmax regression, and every attack on exact scores runs on it.
@@ -91,9 +90,19 @@ pub struct AnswerRow {
     pub control: f64,
     /// The share of records of which all these features are reconstructed, 0 to 1.
     pub exact_records: f64,
-    /// The attribute of which the scores tell most: its name, and the share of the control's error
-    /// that the attack removes. `None`: no attribute varies.
-    pub most_told: Option<(String, f64)>,
+    /// The attribute of which the scores tell most; `None`: no attribute varies.
+    pub most_told: Option<MostTold>,
+}
+
+/// The attribute of which scores tell most.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MostTold {
+    /// The name of the attribute.
+    pub attribute: String,
+    /// The share of the control's error that the attack removes. From 100 records on the attribute
+    /// is chosen on half of them, and this is the share on the others, so that the choice does not
+    /// flatter it.
+    pub share: f64,
 }
 
 /// The results of a measurement.
@@ -185,9 +194,9 @@ impl Experiment {
         let x = self.part(columns, &training);
         let classes = self.dataset.class_names().len();
         let fit = train_central(&self.plan.training, classes, &x, &self.labels(&training));
-        let CentralFit { weights, bias, .. } = fit;
+        let CentralFit { weights, bias, best_epoch, .. } = fit;
         ensure!(
-            weights.iter().chain(bias.iter()).all(|w| w.is_finite()),
+            best_epoch > 0 && weights.iter().chain(bias.iter()).all(|w| w.is_finite()),
             "the training diverged: lower --learning-rate"
         );
         let model = LinearModel { weights, bias };
@@ -218,8 +227,10 @@ fn divided(
         None => passive.last(),
         Some(name) => named(name),
     };
-    let missing =
-        missing.with_context(|| format!("--without: the passive parties are {}", names()))?;
+    let missing = missing.with_context(|| {
+        let given = without.map_or("", PartyName::as_str);
+        format!("--without {given}: the passive parties are {}", names())
+    })?;
     let others = || passive.iter().filter(|party| party.name != missing.name);
     let columns = others().flat_map(|party| party.columns.iter().copied()).collect();
     Ok((
@@ -368,7 +379,12 @@ impl Experiment {
             let truth = self.part(columns, &self.targets);
             let told = attributes(&self.specs(columns)).into_iter().filter_map(|attribute| {
                 let figures = AttributeFigures::of(&attribute, &truth, &estimates, &control);
-                Some((attribute.name, figures.removed?.value?))
+                let removed = figures.removed?;
+                let all = removed.value?;
+                let (chosen_by, share) = removed
+                    .halves
+                    .map_or((all, all), |[first, second]| (first.value, second.value));
+                Some((chosen_by, MostTold { attribute: attribute.name, share }))
             });
             anyhow::Ok(AnswerRow {
                 answers: case.answers,
@@ -379,7 +395,7 @@ impl Experiment {
                 error: mse(&estimates, &truth)?.overall,
                 control: mse(&control, &truth)?.overall,
                 exact_records: records_within(&estimates, &truth, EXACT)?,
-                most_told: told.max_by(|a, b| a.1.total_cmp(&b.1)),
+                most_told: told.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, most)| most),
             })
         };
         let mut rows = vec![row(&self.parties, shared, 0)?];

@@ -27,9 +27,9 @@ impl Report for FallbackReport {
             "{set}, {classes} classes; {shared_features} features of {}, {missing_features} of {without}\n\
              accuracy with {without} {:.1} %, without {:.1} %\n\n{table}\n\n\
              answers: the exact scores that the adversary has of a record: of all parties, of the fallback without {without}, or both.\n\
-             error, control: mean squared error of the attack and without a score, on {records} test records.\n\
+             error, control: mean squared error of the attack, and of the best imputation without a score, on {records} test records.\n\
              whole: records of which all these features are reconstructed to 1e-6 of their range.\n\
-             told: share of the control's error that the attack removes, of the attribute of which it removes most.\n",
+             told: share of the control's error that the attack removes, of the attribute of which it removes most (from 100 records on chosen on half of them, measured on the others).\n",
             names(&self.parties),
             100.0 * self.accuracy,
             100.0 * self.fallback_accuracy,
@@ -48,7 +48,7 @@ fn cells(row: &AnswerRow) -> [String; 10] {
         Answers::Both => "both",
     };
     let (name, told) = match &row.most_told {
-        Some((name, told)) => (name.clone(), format!("{:.0} %", 100.0 * told)),
+        Some(most) => (most.attribute.clone(), format!("{:.0} %", 100.0 * most.share)),
         None => ("none varies".into(), String::new()),
     };
     [

@@ -193,7 +193,7 @@ impl Attack for Averaging {
             let found = number_estimate(&self.known, view, averaged, rng)?;
             return Ok(Reconstruction { questions: repeated.map(Questions::Repeated), ..found });
         }
-        let NoisyRelease { stretch, likely, deviation, repeated } = self.release(view)?;
+        let NoiseModel { stretch, likely, deviation, repeated } = self.release(view)?;
         let scaled = w_pas / stretch;
         let known = view.known_logits() / stretch;
         let (d, n) = (w_pas.ncols(), view.records());
@@ -229,8 +229,8 @@ impl Attack for Averaging {
     }
 }
 
-/// A release with noise, as the adversary reads it.
-struct NoisyRelease {
+/// The scores behind a release with noise, as the adversary models them.
+struct NoiseModel {
     /// The divisor of the logits before the softmax.
     stretch: f64,
     /// The scores with their noise, k × n.
@@ -242,7 +242,7 @@ struct NoisyRelease {
 
 impl Averaging {
     /// Reads the release of a view.
-    fn release(&self, view: &AdversaryView<'_>) -> Result<NoisyRelease, AttackError> {
+    fn release(&self, view: &AdversaryView<'_>) -> Result<NoiseModel, AttackError> {
         let (ReleasedScores::Probabilities(released) | ReleasedScores::Numbers(released)) =
             view.released()?
         else {
@@ -256,7 +256,7 @@ impl Averaging {
         let repeated = view.side_information().repeated;
         let averaged = self.averaged.or(repeated.map(|r| r.distinct)).unwrap_or(1);
         let (likely, deviation) = self.likely(released, averaged)?;
-        Ok(NoisyRelease { stretch, likely, deviation, repeated })
+        Ok(NoiseModel { stretch, likely, deviation, repeated })
     }
 
     /// Estimates the records of a model whose scores are no softmax of linear outputs.
@@ -265,7 +265,7 @@ impl Averaging {
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
-        let NoisyRelease { stretch, likely, deviation, repeated } = self.release(view)?;
+        let NoiseModel { stretch, likely, deviation, repeated } = self.release(view)?;
         let fit = |record: usize| {
             let (values, deviations) = (likely.column(record), deviation.column(record));
             let normal = values.iter().zip(deviations.iter());

@@ -109,6 +109,27 @@ impl Interval {
     }
 }
 
+impl Interval {
+    /// Estimates the records of a model whose scores are no softmax of linear outputs.
+    pub(super) fn through_network(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        let (released, floor) = (view.released()?, view.replacement().zero_floor);
+        let (preimage, numbers) = (Preimage::new(&self.known, released)?, numbers(released)?);
+        let fits = numbers.column_iter().map(|p| preimage.fit(p.as_slice(), floor));
+        let mut found = second_order::likeliest(view, fits.collect::<Result<_, _>>()?, rng)?;
+        if let Some(centre) = self.known.centre {
+            let centre = centre.as_str();
+            found.remarks.push(format!(
+                "the centre `{centre}` is of linear models: the likeliest point was taken"
+            ));
+        }
+        Ok(found)
+    }
+}
+
 /// Estimates the records of a model of a number from the bounds that a known policy leaves on it.
 /// The release is the mean of `averaged` different answers.
 ///
@@ -157,11 +178,7 @@ impl Attack for Interval {
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
         if view.model().needs_tangents() {
-            let released = view.released()?;
-            let preimage = Preimage::new(&self.known, released)?;
-            let numbers = numbers(released)?;
-            let fits = numbers.column_iter().map(|p| preimage.fit(p.as_slice())).collect();
-            return second_order::likeliest(view, fits, rng);
+            return self.through_network(view, rng);
         }
         view.weights()?;
         if view.model().link().is_numeric() {

@@ -22,7 +22,8 @@ use super::preimage::vectors;
 use super::{Centre, Interval, KnownPolicy};
 use crate::cells::Noise;
 use crate::{
-    AdversaryView, Attack, AttackError, Bound, Cell, Cells, Entry, Group, Needs, Reconstruction,
+    AdversaryView, Attack, AttackError, Bound, Cell, Cells, Entry, Group, Needs, Parameters,
+    Reconstruction,
 };
 
 /// Logits closer than this are tied: scheme 2 sets them equal, or apart by a margin.
@@ -116,7 +117,7 @@ pub(crate) static NOISE_DIRECTION: Entry = Entry {
 
 impl Attack for NoiseDirection {
     fn needs(&self) -> Needs {
-        Needs::WHITE_BOX
+        Needs { parameters: Parameters::Differentiable, ..Needs::WHITE_BOX }
     }
 
     fn reconstruct(
@@ -124,6 +125,10 @@ impl Attack for NoiseDirection {
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
+        let only_stretched = self.known.stages().1.is_empty() && self.known.stretch().is_some();
+        if view.model().needs_tangents() && only_stretched {
+            return Interval { known: self.known.clone() }.through_network(view, rng);
+        }
         let centre = self.known.centre.unwrap_or(Centre::Half);
         match self.scheme(view)? {
             None => Interval { known: KnownPolicy { centre: Some(centre), ..self.known.clone() } }

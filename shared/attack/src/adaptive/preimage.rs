@@ -193,20 +193,26 @@ impl Preimage {
         ScoreBox { lower, upper, likely, proportional, weight }
     }
 
-    /// Returns the intervals as residuals of the logarithms of the scores; the exact scores if no
-    /// defense changes them.
-    pub(super) fn fit(&self, released: &[f64]) -> Fit {
-        if self.stages.is_empty() && self.stretch == 1.0 {
-            let least = f64::MIN_POSITIVE;
-            let scores: Vec<f64> = released.iter().map(|c| c.max(least)).collect();
-            return Fit::exact(scores.into_iter());
+    /// Returns the intervals as residuals of the logarithms of the scores; the exact scores, of
+    /// stretched logits, if no defense changes them. `floor` stands for a score of 0 then.
+    ///
+    /// # Errors
+    /// [`AttackError::Unfit`] for scores of which only the ratios are known.
+    pub(super) fn fit(&self, released: &[f64], floor: f64) -> Result<Fit, AttackError> {
+        if self.stages.is_empty() {
+            let above = released.iter().map(|c| if *c > 0.0 { *c } else { floor });
+            return Ok(Fit::exact(above, self.stretch));
         }
         let scores = self.scores(released);
+        if scores.proportional {
+            let (expected, got) = ("scores themselves", "scores divided by the sum of those kept");
+            return Err(AttackError::Unfit { attack: "interval through networks", expected, got });
+        }
         let normal = (0..released.len()).map(|j| {
             let (mean, deviation) = scores.logarithm(j);
             (mean, deviation.max(Fit::LEAST_DEVIATION))
         });
-        Fit::Logarithms { normal: normal.collect(), stretch: self.stretch }
+        Ok(Fit::Logarithms { normal: normal.collect(), stretch: self.stretch })
     }
 
     /// Returns the intervals as bounds on differences of logits.

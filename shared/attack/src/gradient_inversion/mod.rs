@@ -24,15 +24,11 @@ use vfl_core::types::ReleasedScores;
 
 use self::descent::{DescentProblem, Workspace};
 use super::entry::{Entry, Group};
-use super::second_order::{self, Fit};
+use super::second_order::{self, Fit, MOST_WORK};
 use super::{
     AdversaryView, Attack, AttackError, Differentiable, Needs, Parameters, Reconstruction,
     RecordOutcome, Status, Termination,
 };
-
-/// The most multiplications of all descents of an attack, forwards: an hour or less on one core
-/// of 2020.
-const MOST_WORK: u64 = 4_000_000_000_000;
 
 pub(super) static GRADIENT_INVERSION: Entry = Entry {
     settings: GradientInversion::SETTINGS,
@@ -46,9 +42,11 @@ impl Attack for GradientInversion {
         Needs { parameters: Parameters::Differentiable, ..Needs::RELEASE }
     }
 
-    /// Reports the loss at the estimate as each outcome's objective. With a `stop_loss`, a record
-    /// that has not reached it ends at the step limit. Without one, a record ends as solved after
-    /// all steps.
+    /// By second order each outcome has the steps of all starts, and the squared misfit of the
+    /// log-ratios as its objective; a record without a point that has the scores ends at the step
+    /// limit. By first order the objective is the loss at the estimate. With a `stop_loss`, a
+    /// record that has not reached it ends at the step limit. Without one, a record ends as solved
+    /// after all steps.
     fn reconstruct(
         &self,
         view: &AdversaryView<'_>,
@@ -83,7 +81,9 @@ impl GradientInversion {
             return Ok(None);
         }
         let fits = match view.released()? {
-            ReleasedScores::Probabilities(c) => second_order::exact_fits(c),
+            ReleasedScores::Probabilities(c) => {
+                second_order::exact_fits(c, view.replacement().zero_floor)
+            }
             _ => None,
         };
         let asked = self.order.is_some();

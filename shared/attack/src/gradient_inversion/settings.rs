@@ -367,7 +367,7 @@ impl From<&Settings> for GradientInversion {
             Preset::P => Self::of_paper_p(),
             Preset::PGrn => Self::of_paper_p_without_generator(),
         };
-        let of_first = Self::SETTINGS.iter().skip(2).any(|one| settings.has(one.key()));
+        let of_first = Self::OF_FIRST_ORDER.iter().any(|one| settings.has(one.key()));
         let order = if of_first { Some(Order::First) } else { default.order };
         Self {
             order: settings.get(&ORDER).or(order),
@@ -383,6 +383,10 @@ impl From<&Settings> for GradientInversion {
 }
 
 impl GradientInversion {
+    /// The settings of the descent by first order, but the preset.
+    const OF_FIRST_ORDER: [&'static dyn AnySetting; 7] =
+        [&LOSS, &START, &PROJECTED, &STEPS, &LEARNING_RATE, &STOP_LOSS, &ITERATE];
+
     /// The settings that the attack takes.
     pub(super) const SETTINGS: &'static [&'static dyn AnySetting] =
         &[&ORDER, &PRESET, &LOSS, &START, &PROJECTED, &STEPS, &LEARNING_RATE, &STOP_LOSS, &ITERATE];

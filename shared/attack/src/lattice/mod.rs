@@ -165,17 +165,26 @@ impl Lattice {
         rng: &mut dyn Rng,
         why: String,
     ) -> Result<Reconstruction, AttackError> {
-        let mut found = self.otherwise(view).reconstruct(view, rng)?;
+        let mut found = self.otherwise(view, rng)?;
         found.remarks.push(format!("no record was decoded: {why}"));
         found.certain = vec![false; view.records()];
         Ok(found)
     }
 
-    fn otherwise(&self, view: &AdversaryView<'_>) -> &dyn Attack {
-        match view.side_information().prior {
-            Some(_) => &*self.informed,
-            None if view.model().needs_tangents() => &*self.descent,
-            None => &*self.other,
+    /// Runs the attack on records that are not decoded.
+    fn otherwise(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        if view.side_information().prior.is_some() {
+            return self.informed.reconstruct(view, rng);
+        }
+        match self.other.reconstruct(view, rng) {
+            Err(AttackError::NotLinear) if view.model().needs_tangents() => {
+                self.descent.reconstruct(view, rng)
+            }
+            found => found,
         }
     }
 }
@@ -270,7 +279,7 @@ impl Lattice {
         let (mut estimates, otherwise) = if decoded.iter().all(|d| of(d).is_some()) {
             (DMatrix::zeros(view.target_features(), view.records()), Vec::new())
         } else {
-            let otherwise = self.otherwise(view).reconstruct(view, rng)?;
+            let otherwise = self.otherwise(view, rng)?;
             (otherwise.estimates, otherwise.outcomes)
         };
         for (mut column, x) in estimates.column_iter_mut().zip(decoded.iter().map(of)) {

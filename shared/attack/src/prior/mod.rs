@@ -4,6 +4,7 @@
 pub(super) mod best_imputation;
 mod error;
 pub(super) mod imputation;
+mod mixture;
 mod moments;
 mod moments_setting;
 mod noisy_posterior;

@@ -5,6 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use vfl_numerics::{ActiveSet, ConfinedGaussian, NearestOutcome};
 
 use super::Point;
+use super::mixture::{Mixture, log_determinant};
 use crate::adaptive::averaging::scores_at;
 use crate::second_order::FittedRecord;
 use crate::{NoisyScores, Termination};
@@ -100,8 +101,7 @@ pub(super) struct FeaturePrior<'a> {
     pub(super) metric: &'a DMatrix<f64>,
 }
 
-/// Estimates one record under a prior, from the best of the descents from the mean and from
-/// `starts`.
+/// Estimates one record under a prior, from descents that begin at the mean and at `starts`.
 pub(super) fn estimate(
     release: &mut dyn NoisyRelease,
     prior: &FeaturePrior<'_>,
@@ -111,26 +111,31 @@ pub(super) fn estimate(
 ) -> (DVector<f64>, Termination) {
     let mean = prior.mean.map(|v| v.clamp(0.0, 1.0));
     let starts = std::iter::once(mean.clone()).chain(starts);
-    let descents = starts.map(|start| likeliest(release, prior, start, work));
-    let best = descents.min_by(|a, b| a.value.total_cmp(&b.value));
-    let Some(Descended { mut x, ended, .. }) = best else { return (mean, Termination::StepLimit) };
-    let mut posterior = around(release, prior, &x);
-    match point {
-        Point::Likeliest => {}
-        Point::Unconfined => x = posterior.centre().clone(),
+    let descents: Vec<_> = starts.map(|start| likeliest(release, prior, start, work)).collect();
+    let best = descents.iter().min_by(|a, b| a.value.total_cmp(&b.value));
+    let Some(best) = best else { return (mean, Termination::StepLimit) };
+    let ended = best.ended;
+    let x = match point {
+        Point::Likeliest => best.x.clone(),
+        Point::Unconfined => around(release, prior, &best.x).centre().clone(),
         Point::Mean => {
-            posterior.confine_to_unit_box();
-            let found = posterior.mean();
-            if found.converged {
-                x = found.x;
+            let mut means = Mixture::default();
+            for Descent { x, value, .. } in &descents {
+                let (_, slopes) = release.tangent(x);
+                let cost = value + log_determinant(&slopes, prior.covariance, 1.0);
+                let mut posterior = around(release, prior, x);
+                posterior.confine_to_unit_box();
+                let found = posterior.mean();
+                means.add(if found.converged { found.x } else { x.clone() }, cost);
             }
+            means.mean().unwrap_or_else(|| best.x.clone())
         }
-    }
+    };
     (x, ended)
 }
 
 /// The end of a descent.
-struct Descended {
+struct Descent {
     x: DVector<f64>,
     /// Minus twice the logarithm of the posterior, up to a constant.
     value: f64,
@@ -159,7 +164,7 @@ fn likeliest(
     prior: &FeaturePrior<'_>,
     start: DVector<f64>,
     work: &mut ActiveSet,
-) -> Descended {
+) -> Descent {
     let value = |release: &mut dyn NoisyRelease, x: &DVector<f64>| {
         let away = x - &prior.mean;
         release.residuals(x).norm_squared() + away.dot(&(prior.metric * &away))
@@ -190,5 +195,5 @@ fn likeliest(
             break;
         }
     }
-    Descended { x, value: best, ended }
+    Descent { x, value: best, ended }
 }

@@ -10,12 +10,13 @@ use vfl_numerics::{
     PseudoInverse,
 };
 
+use super::mixture::log_determinant;
 use super::moments_setting::MOMENTS;
 use super::noisy_posterior::{self, FeaturePrior, LinearRelease};
-use super::tangent::through_network;
+use super::tangent::{Descents, Tangent, check_features, through_network};
 use super::{Moments, Point};
 use crate::cells::{Noise, confine};
-use crate::second_order::{self, FittedRecord};
+use crate::second_order::{self, Fit, FittedPoint, FittedRecord, Starts};
 use crate::{
     AdversaryView, AnySetting, Attack, AttackError, Base, BaseChoice, Cells, Entry, Equations,
     Evidence, Fits, Group, Need, Needs, Parameters, Reconstruction, RecordOutcome, Settings,
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// The most points that have a record's scores, beside the mean, to begin at.
-const LIKELY_STARTS: usize = 2;
+const LIKELY_STARTS: usize = 4;
 
 /// An attack that combines the evidence of another attack with the prior of the view.
 #[derive(Debug)]
@@ -34,6 +35,75 @@ pub struct Posterior {
     pub point: Point,
     /// The moments that it uses.
     pub moments: Moments,
+}
+
+/// The Gaussian of the features of records through networks.
+struct KnownFeatures<'a> {
+    means: &'a DMatrix<f64>,
+    /// The means in the box, d × n.
+    clipped: DMatrix<f64>,
+    /// The inverse of the covariance.
+    metric: DMatrix<f64>,
+    /// L of the covariance L Lᵀ.
+    factor: DMatrix<f64>,
+    /// The projector on the directions in which features vary.
+    varying: DMatrix<f64>,
+}
+
+impl<'a> KnownFeatures<'a> {
+    fn new(means: &'a DMatrix<f64>, covariance: &DMatrix<f64>) -> Result<Self, AttackError> {
+        let metric = PseudoInverse::new(covariance)?.matrix;
+        Ok(Self {
+            means,
+            clipped: means.map(|v| v.clamp(0.0, 1.0)),
+            varying: covariance * &metric,
+            factor: FactoredCovariance::new(covariance)?.factor().clone(),
+            metric,
+        })
+    }
+
+    /// Returns the squared distance of a point to the mean, in deviations.
+    fn distance(&self, record: usize, x: &DVector<f64>) -> f64 {
+        let away = x - self.means.column(record);
+        away.dot(&(&self.metric * &away))
+    }
+
+    /// Returns the points that starts around the means lead to.
+    fn points(
+        &self,
+        view: &AdversaryView<'_>,
+        fits: &[Fit],
+        rng: &mut dyn Rng,
+    ) -> Result<Vec<Vec<FittedPoint>>, AttackError> {
+        let starts = Starts { centre: &self.clipped, factor: Some(&self.factor) };
+        second_order::points(view, fits, &starts, rng)
+    }
+
+    /// Returns the likeliest of a record's points that `counts`, apart from each other, without the
+    /// directions in which no feature varies.
+    fn starts(
+        &self,
+        record: usize,
+        points: &[FittedPoint],
+        counts: impl Fn(&FittedPoint) -> bool,
+    ) -> Vec<DVector<f64>> {
+        let mut likely: Vec<_> = points
+            .iter()
+            .filter(|point| counts(point))
+            .map(|point| (self.distance(record, &point.x), &point.x))
+            .collect();
+        likely.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut starts: Vec<DVector<f64>> = Vec::new();
+        for (_, x) in likely {
+            let mean = self.means.column(record);
+            let within = (mean + &self.varying * (x - mean)).map(|v| v.clamp(0.0, 1.0));
+            let is_new = starts.iter().all(|other| (other - &within).amax() > 1e-3);
+            if is_new && starts.len() < LIKELY_STARTS {
+                starts.push(within);
+            }
+        }
+        starts
+    }
 }
 
 /// The evidence of the strongest attack on the known policy, or the equations of undefended scores.
@@ -90,8 +160,11 @@ impl Attack for Posterior {
         let tangents = view.model().needs_tangents();
         let found = match self.evidence.reconstruct(view, rng) {
             // Orders of outputs are evidence under every link of classes.
-            Err(AttackError::NotLinear) if tangents => {
-                return self.through_network(view, &means, &covariance, rng);
+            Err(
+                AttackError::NotLinear | AttackError::Policy { .. } | AttackError::Steps { .. },
+            ) if tangents => {
+                let fits = second_order::as_exact(&view.scores()?);
+                return self.through_network(view, &fits, (&means, &covariance), rng);
             }
             found => found?,
         };
@@ -112,17 +185,20 @@ impl Attack for Posterior {
                 })?
             }
             Evidence::Fits(fits) if fits.are_exact() => {
-                return self.through_network(view, &means, &covariance, rng);
+                return self.through_network(view, &fits.0, (&means, &covariance), rng);
             }
             Evidence::Fits(Fits(fits)) => {
-                let metric = PseudoInverse::new(&covariance)?.matrix;
+                check_features(means.nrows())?;
+                let known = KnownFeatures::new(&means, &covariance)?;
+                let points = known.points(view, fits, rng)?;
                 let model = view.differentiable()?;
                 let sizes = (means.nrows(), view.model().classes());
                 self.by_record(&means, |record, mean, work| {
                     let mut release = FittedRecord::new(&*model, (record, &fits[record]), sizes);
-                    let prior = FeaturePrior { mean, covariance: &covariance, metric: &metric };
-                    let start = found.estimates.column(record).into_owned();
-                    Ok(noisy_posterior::estimate(&mut release, &prior, [start], self.point, work))
+                    let prior =
+                        FeaturePrior { mean, covariance: &covariance, metric: &known.metric };
+                    let starts = known.starts(record, &points[record], |_| true);
+                    Ok(noisy_posterior::estimate(&mut release, &prior, starts, self.point, work))
                 })?
             }
         };
@@ -143,40 +219,43 @@ impl Posterior {
     fn through_network(
         &self,
         view: &AdversaryView<'_>,
-        means: &DMatrix<f64>,
-        covariance: &DMatrix<f64>,
+        fits: &[Fit],
+        (means, covariance): (&DMatrix<f64>, &DMatrix<f64>),
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
         if let released @ ReleasedScores::Labels { .. } = view.released()? {
             return Err(AttackError::unfit("a posterior along tangents", "scores", released));
         }
+        check_features(means.nrows())?;
         let factored = FactoredCovariance::new(covariance)?;
-        let clipped = means.map(|v| v.clamp(0.0, 1.0));
-        let metric = PseudoInverse::new(covariance)?.matrix;
-        let distance = |record: usize, x: &DVector<f64>| {
-            let away = x - means.column(record);
-            away.dot(&(&metric * &away))
-        };
-        let points = match second_order::exact_fits(&view.scores()?) {
-            Some(fits) if second_order::check_work(view).is_ok() => {
-                second_order::points(view, &fits, &clipped, rng)?
-            }
-            _ => vec![Vec::new(); view.records()],
+        let known = KnownFeatures::new(means, covariance)?;
+        let points = match second_order::check_work(view) {
+            Ok(()) => known.points(view, fits, rng)?,
+            Err(_) => vec![Vec::new(); view.records()],
         };
         let starts = |record: usize| {
-            let solved = points[record].iter().filter(|point| point.solved);
-            let mut solved: Vec<_> =
-                solved.map(|point| (distance(record, &point.x), &point.x)).collect();
-            solved.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let likely = solved.into_iter().take(LIKELY_STARTS).map(|(_, x)| x.clone());
-            std::iter::once(clipped.column(record).into_owned()).chain(likely).collect()
+            let mean = known.clipped.column(record).into_owned();
+            let found = known.starts(record, &points[record], |point| point.solved);
+            std::iter::once(mean).chain(found).collect()
         };
-        let (estimates, outcomes) = through_network(view, starts, distance, |record, tangent| {
+        let cost = |record: usize, x: &DVector<f64>, tangent: &Tangent| {
+            known.distance(record, x) + log_determinant(&tangent.slopes, covariance, 0.0)
+        };
+        let distance = |record: usize, x: &DVector<f64>, _: &Tangent| known.distance(record, x);
+        let solve = |record: usize, tangent: &Tangent| {
             let system = GaussianSystem::under(&tangent.slopes, &factored)?;
             let mean = means.columns(record, 1).into_owned();
             let (x, _) = self.solve(&system, &mean, &tangent.right);
             Ok(x.column(0).into_owned())
-        })?;
+        };
+        let mixes = self.point == Point::Mean;
+        let descents = Descents {
+            starts: &starts,
+            solve: &solve,
+            cost: if mixes { &cost } else { &distance },
+            mixes,
+        };
+        let (estimates, outcomes) = through_network(view, fits, &descents)?;
         let rank = view.target_features().min(view.model().classes() - 1);
         Ok(Reconstruction {
             outcomes,

@@ -10,6 +10,8 @@ use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 use vfl_core::model::{LANES, Lanes};
 
+use super::mixture::Mixture;
+use crate::second_order::Fit;
 use crate::{AdversaryView, AttackError, Differentiable, LogitBlock, RecordOutcome, Termination};
 
 /// The most passive features: each step of each record solves a system of this size.
@@ -32,55 +34,84 @@ pub(super) struct Tangent {
     pub(super) right: DMatrix<f64>,
 }
 
-/// The squared misfit, in nats, that a start which has the scores may leave them by, so that it can
-/// move to a likelier point.
-const LEAVE: f64 = 1.0;
+/// The squared misfit that a start which has the scores may leave them by, so that it can move to a
+/// likelier point.
+const ALLOWED: f64 = 1.0;
 
-/// Returns estimates (d × n) of the records of a view whose model is a network. They begin at the
-/// `starts` of each record, one or more, and `solve` computes each next one from the record's
-/// tangent. Of the ends that have the scores the one of the least `distance` is taken.
+/// A function that computes the next point of a record from a tangent.
+pub(super) type Solver<'a> =
+    dyn Fn(usize, &Tangent) -> Result<DVector<f64>, AttackError> + Sync + 'a;
+
+/// A function that computes a cost of a point of a record, from the tangent there.
+pub(super) type Cost<'a> = dyn Fn(usize, &DVector<f64>, &Tangent) -> f64 + Sync + 'a;
+
+/// The descents of a record, and the choice among their ends.
+pub(super) struct Descents<'a> {
+    /// Computes the points to begin at, one or more.
+    pub(super) starts: &'a (dyn Fn(usize) -> Vec<DVector<f64>> + Sync),
+    /// Computes the next point from a tangent.
+    pub(super) solve: &'a Solver<'a>,
+    /// Computes minus twice the logarithm of the weight of an end that has the scores.
+    pub(super) cost: &'a Cost<'a>,
+    /// True if the estimate is the weighted mean of such ends, and not the one of least cost.
+    pub(super) mixes: bool,
+}
+
+/// Returns estimates (d × n) of the records of a view whose model is a network, from the fits to
+/// their exact scores.
 ///
 /// # Errors
-/// [`AttackError::Features`] for too many features; as [`AdversaryView::differentiable`] and
-/// [`AdversaryView::b_prime`]; those of `solve`.
+/// [`AttackError::Features`] for too many features; as [`AdversaryView::differentiable`]; those of
+/// the steps.
 pub(super) fn through_network(
     view: &AdversaryView<'_>,
-    starts: impl Fn(usize) -> Vec<DVector<f64>> + Sync,
-    distance: impl Fn(usize, &DVector<f64>) -> f64 + Sync,
-    solve: impl Fn(usize, &Tangent) -> Result<DVector<f64>, AttackError> + Sync,
+    fits: &[Fit],
+    descents: &Descents<'_>,
 ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
     let (d, k) = (view.target_features(), view.model().classes());
-    if d > MOST_FEATURES {
-        return Err(AttackError::Features { got: d, limit: MOST_FEATURES });
-    }
-    let (model, known) = (view.differentiable()?, view.known_logits());
-    // b' has the known part of the logits taken out, which is 0 under a top model.
-    let mut scores = view.b_prime()?.clone();
-    for (mut b, known) in scores.column_iter_mut().zip(known.column_iter()) {
-        b.iter_mut().zip(known.as_slice().windows(2)).for_each(|(b, pair)| *b += pair[1] - pair[0]);
-    }
-    let found: Vec<_> = (0..view.records())
-        .into_par_iter()
-        .map(|record| {
-            let mut newton = Newton::new(&*model, record, scores.column(record).into_owned(), k, d);
-            let ends = starts(record).into_iter();
-            let ends = ends.map(|start| newton.run(start, |tangent| solve(record, tangent)));
-            let ends = ends.collect::<Result<Vec<_>, AttackError>>()?;
-            // Those that have the scores first, by likelihood; then the others, by misfit.
-            let key = |(x, outcome): &(DVector<f64>, RecordOutcome)| match outcome.ended {
-                Termination::Solved => (0, distance(record, x)),
-                _ => (1, outcome.objective),
-            };
-            Ok(ends.into_iter().min_by(|a, b| {
-                let (a, b) = (key(a), key(b));
-                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-            }))
-        })
-        .collect::<Result<_, AttackError>>()?;
+    check_features(d)?;
+    let model = view.differentiable()?;
+    let one = |(record, fit): (usize, &Fit)| {
+        let scores = DVector::from_vec(fit.differences().ok_or(AttackError::NoEvidence)?);
+        let mut newton = Newton::new(&*model, record, scores, k, d);
+        let mut ends: Vec<(DVector<f64>, RecordOutcome)> = Vec::new();
+        for start in (descents.starts)(record) {
+            ends.push(newton.run(start, |tangent| (descents.solve)(record, tangent))?);
+        }
+        let (solved, others): (Vec<_>, Vec<_>) =
+            ends.into_iter().partition(|(_, outcome)| outcome.ended == Termination::Solved);
+        let nearest = |a: &(_, RecordOutcome), b: &(_, RecordOutcome)| {
+            a.1.objective.total_cmp(&b.1.objective)
+        };
+        if solved.is_empty() {
+            return Ok(others.into_iter().min_by(nearest));
+        }
+        let mut mixture = Mixture::default();
+        let outcome = solved.iter().min_by(|a, b| nearest(a, b)).map(|(_, outcome)| *outcome);
+        for (x, _) in solved {
+            let (tangent, _) = newton.tangent(&x);
+            let cost = (descents.cost)(record, &x, &tangent);
+            mixture.add(x, cost);
+        }
+        let x = if descents.mixes { mixture.mean() } else { mixture.likeliest() };
+        Ok(x.zip(outcome))
+    };
+    let found: Vec<_> = fits.par_iter().enumerate().map(one).collect::<Result<_, AttackError>>()?;
     let (columns, outcomes): (Vec<_>, Vec<_>) = found.into_iter().flatten().unzip();
     let estimates =
         if columns.is_empty() { DMatrix::zeros(d, 0) } else { DMatrix::from_columns(&columns) };
     Ok((estimates, outcomes))
+}
+
+/// Checks the number of features: each step of each record solves a system of this size.
+///
+/// # Errors
+/// [`AttackError::Features`] for more than 128.
+pub(super) fn check_features(d: usize) -> Result<(), AttackError> {
+    match d > MOST_FEATURES {
+        true => Err(AttackError::Features { got: d, limit: MOST_FEATURES }),
+        false => Ok(()),
+    }
 }
 
 /// The descent of one record. The places of its block are steps of different lengths.
@@ -151,7 +182,7 @@ impl<'a> Newton<'a> {
         let solved = SOLVED * (1.0 + self.scores.norm_squared());
         let (mut tangent, mut misfit) = self.tangent(&x);
         // A step may worsen the fit for a likelier point, but each step less than the one before.
-        let mut allowed = misfit.max(LEAVE);
+        let mut allowed = misfit.max(ALLOWED);
         for iterations in 0..STEPS {
             let step = solve(&tangent)? - &x;
             // Lengths 1, ½, ¼, … side by side: the longest that is good enough.

