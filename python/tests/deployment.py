@@ -35,13 +35,17 @@ class Files(TypedDict):
 class Deployment:
     """Certificates, data, configuration and processes of three parties in one directory."""
 
-    def __init__(self, programs: Path, work: Path) -> None:
+    def __init__(self, programs: Path, work: Path, *, features: int = 4, parties: tuple[str, ...] = ()) -> None:
+        """`parties` are further passive parties, which get columns and certificates and no configuration."""
         self.programs, self.work = programs, work
+        self.services = dict(SERVICES)
         self.ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        parties = ("coordinator/coordinator", "passive-party/passive-1", "active-party/active", "auditor/auditor")
-        self.run("cloison", "certs", "--out", "tls", *(word for party in parties for word in ("--party", party)))
-        split = ("--dataset", "synthetic", "--seed", "7", "--passive-features", "4")
+        named = ["coordinator/coordinator", "passive-party/passive-1", "active-party/active", "auditor/auditor"]
+        named += [f"passive-party/{party}" for party in parties]
+        self.run("cloison", "certs", "--out", "tls", *(word for party in named for word in ("--party", party)))
+        split = ["--dataset", "synthetic", "--seed", "7", "--passive-features", str(features)]
+        split += ["--passive-parties", str(1 + len(parties))]
         self.run("cloison", "partition", *split, "--out", "data")
         for name in (*SERVICES, "audit"):
             text = (ROOT / "examples" / "local" / f"{name}.toml").read_text()
@@ -80,14 +84,14 @@ class Deployment:
 
     def start(self, name: str) -> None:
         with (self.work / f"{name}.log").open("ab") as log:
-            command = [str(self.programs / SERVICES[name]), "serve", "--config", f"{name}.toml"]
+            command = [str(self.programs / self.services[name]), "serve", "--config", f"{name}.toml"]
             self.processes[name] = subprocess.Popen(
                 command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def wait(self, name: str) -> None:
         until = time.monotonic() + _SECONDS
-        check = [str(self.programs / SERVICES[name]), "check", "--config", f"{name}.toml", "--health"]
+        check = [str(self.programs / self.services[name]), "check", "--config", f"{name}.toml", "--health"]
         while subprocess.run(check, cwd=self.work, capture_output=True, timeout=30, check=False).returncode != 0:
             assert self.processes[name].poll() is None, (self.work / f"{name}.log").read_text()
             assert time.monotonic() < until, f"{name} is not healthy"
@@ -102,6 +106,16 @@ class Deployment:
             process.kill()
             process.wait(timeout=15)
 
+    def add(self, name: str, like: str, *changes: tuple[str, str]) -> None:
+        """Adds a service with the configuration of another one, changed, at a port of its own."""
+        self.ports[name] = free_ports(1)[0]
+        self.services[name] = self.services[like]
+        text = (self.work / f"{like}.toml").read_text().replace(self.address(like), self.address(name))
+        for old, new in changes:
+            assert old in text, old
+            text = text.replace(old, new)
+        (self.work / f"{name}.toml").write_text(text)
+
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.work / f"{name}.toml"
         text = path.read_text()
@@ -110,9 +124,9 @@ class Deployment:
 
     def __enter__(self) -> Deployment:
         try:
-            for name in SERVICES:
+            for name in self.services:
                 self.start(name)
-            for name in SERVICES:
+            for name in self.services:
                 self.wait(name)
         except BaseException:
             self.__exit__(None, None, None)

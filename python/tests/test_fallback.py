@@ -88,6 +88,74 @@ def test_the_partys_own_model_answers_where_the_others_cannot(programs: Path, tm
             party.predict(["nobody"])
 
 
+def test_a_service_for_fewer_parties_answers_in_place_of_a_party(programs: Path, tmp_path: Path) -> None:
+    made = Deployment(programs, tmp_path, features=6, parties=("passive-2",))
+    made.add("passive-2", "passive-1", ("passive-1", "passive-2"))
+    made.edit("passive-2", "[training]", '[training]\ncomputing_party = "passive-1"')
+    for name in ("coordinator", "active"):
+        made.edit(name, "listen =", "peer_timeout_ms = 4000\nlisten =")
+    # A second coordinator knows the first passive party alone; a second process of the active party asks it.
+    made.add("coordinator-2", "coordinator", ("state/coordinator", "state/coordinator-2"))
+    made.add(
+        "active-2",
+        "active",
+        ("state/active", "state/active-2"),
+        (made.address("coordinator"), made.address("coordinator-2")),
+    )
+    first = f'name = "passive-1"\naddress = "{made.address("passive-1")}"\n'
+    second = f'[[passive_parties]]\nname = "passive-2"\naddress = "{made.address("passive-2")}"\n'
+    for name in ("coordinator", "active"):
+        made.edit(name, first, f"{first}\n{second}")
+    for name, other in (("active", "active-2"), ("active-2", "active")):
+        # Each is the other's fallback: they do not ask in circles.
+        with (tmp_path / f"{name}.toml").open("a") as file:
+            file.write(f'\n[fallback]\nservice = {{ address = "{made.address(other)}" }}\n')
+    test = made.ids("test")[:40]
+    table = tmp_path / "data" / "passive-2.csv"
+    lost = set(test[::4])
+    rows = table.read_text().splitlines()
+    table.write_text("\n".join(row for row in rows if row.split(",")[0] not in lost) + "\n")
+    party = cloison.ActiveParty.from_config
+    with (
+        made,
+        party(tmp_path / "active.toml", root=tmp_path) as all_parties,
+        party(tmp_path / "active-2.toml", root=tmp_path) as fewer,
+    ):
+        for name in ("active", "active-2"):
+            made.run("active-party", "train", "--config", f"{name}.toml")
+        alone = fewer.predict(test)
+        assert (alone["status"] == "ok").all()
+        found = all_parties.predict([*test, "nobody"])
+        expected = ["fallback" if one in lost else "ok" for one in test]
+        assert found["status"].tolist() == [*expected, "not_found"]
+        assert found.attrs["model_version"] != alone.attrs["model_version"]
+        classes = [name for name in alone.columns if name != "status"]
+        filled = found.loc[sorted(lost), classes]
+        assert (filled.to_numpy() == alone.loc[filled.index, classes].to_numpy()).all()
+        others = found.loc[[one for one in test if one not in lost], classes]
+        assert np.abs((others - alone.loc[others.index, classes]).to_numpy()).max() > 1e-3
+        # The command line writes them in one table.
+        (tmp_path / "asked.ids").write_text("\n".join(test))
+        made.run("active-party", "predict", "--config", "active.toml", "--ids", "asked.ids", "--out", "scores.csv")
+        written = pd.read_csv(tmp_path / "scores.csv", dtype={"id": str}).set_index("id")
+        assert written["status"].tolist() == expected
+        # While the second party is down, the model of the others scores all records.
+        made.stop("passive-2")
+        began = time.monotonic()
+        without = all_parties.predict(test)
+        assert time.monotonic() - began < 12
+        assert (without["status"] == "fallback").all()
+        assert without.attrs["model_version"] == ""
+        assert (without[classes].to_numpy() == alone.loc[test, classes].to_numpy()).all()
+        # Without both coordinators nobody answers, and neither service asks the other for ever.
+        for name in ("coordinator", "coordinator-2"):
+            made.stop(name)
+        began = time.monotonic()
+        with pytest.raises(cloison.UnavailableError):
+            all_parties.predict(test)
+        assert time.monotonic() - began < 25
+
+
 def test_a_fallback_that_does_not_fit_is_refused_by_name(programs: Path, tmp_path: Path) -> None:
     made = Deployment(programs, tmp_path)
     own_model(made, tmp_path / "own")
@@ -101,6 +169,7 @@ def test_a_fallback_that_does_not_fit_is_refused_by_name(programs: Path, tmp_pat
         return made.run("active-party", "check", "--config", "active.toml", codes=(1, 2)).stderr
 
     assert "`when` names no case" in refused("when = []")
+    assert "one of `parameters` and `service`" in refused('service = { address = "127.0.0.1:1" }')
     assert "`fallback.when`: unknown variant" in refused('when = ["always"]')
     two: dict[str, Any] = {
         "class_names": ["a", "b"],

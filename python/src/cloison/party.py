@@ -198,7 +198,7 @@ class ActiveParty:
         Returns:
             One row per id, in order, indexed by `id`. Scores have a column of float64 per class, NaN where the record was not scored;
             a policy that releases labels gives one categorical column `label`. `status` is `ok`, `not_found`, `training_record`,
-            `share_changed`, `budget_spent`, `model_budget_spent`, or `fallback` where the party's own model scored the record.
+            `share_changed`, `budget_spent`, `model_budget_spent`, or `fallback` where the party's fallback scored the record.
             `attrs["model_version"]` names the model; it is empty if the fallback alone answered.
 
         Raises:
@@ -255,17 +255,19 @@ class ActiveParty:
             request = active_party_pb2.ScoreRequest(ids=pack_ids(records), request_id=named)
             with self._told(self._peer, timeout) as seconds:
                 answer = stub.Predict(request, timeout=seconds)
-            # A fallback does not know the version.
+            # Where the fallback alone answers, there is no version.
             now = answer.model_version or version
             if version not in {None, now}:
                 raise ModelChangedError(
                     "another model was published while the records were being scored; score them again"
                 )
             version = now
-            answered = (tuple(answer.class_names), answer.release.WhichOneof("kind"))
+            kind = answer.release.WhichOneof("kind")
+            # Scores that need not sum to 1 are scores too.
+            answered = (tuple(answer.class_names), "probabilities" if kind == "numbers" else kind)
             if form not in {None, answered}:
                 raise ModelChangedError(
-                    "answers have different forms: `release` in [fallback] of the party says that of its own"
+                    "answers have different forms, those of the parties together and those of the fallback"
                 )
             form = answered
             yield frame(records, answer, status_column)

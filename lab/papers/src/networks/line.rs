@@ -32,7 +32,7 @@ pub(super) fn of_paper(curve: &'static str, options: &Options) -> CurveSpec {
     wanted.at_most(options.inversion_records)
 }
 
-/// Requests gradient inversion with the settings of this program, from ½.
+/// Requests gradient inversion by first order with the settings of this program, from ½.
 pub(super) fn converged(curve: &'static str, options: &Options) -> CurveSpec {
     CurveSpec::new("gradient_inversion")
         .called(curve)

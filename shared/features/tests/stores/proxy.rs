@@ -42,16 +42,19 @@ async fn carry(mut client: TcpStream, server: SocketAddr, mut line: watch::Recei
     let state = *line.borrow_and_update();
     if state == Line::Open {
         let mut server = TcpStream::connect(server).await.unwrap();
+        // A change is seen before anything more is carried: an answer may come in the same turn.
         tokio::select! {
-            _ = copy_bidirectional(&mut client, &mut server) => return,
+            biased;
             _ = line.changed() => {}
+            _ = copy_bidirectional(&mut client, &mut server) => return,
         }
         let state = *line.borrow_and_update();
         if state == Line::Deaf {
             let ((mut said, _hears), (_silent, mut heard)) = (client.split(), server.split());
             tokio::select! {
-                _ = tokio::io::copy(&mut said, &mut heard) => {}
+                biased;
                 _ = line.changed() => {}
+                _ = tokio::io::copy(&mut said, &mut heard) => {}
             }
         } else if state == Line::Silent {
             // Both ends stay open, and nothing is carried until the line is another.

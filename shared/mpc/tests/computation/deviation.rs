@@ -435,5 +435,43 @@ fn every_changed_message_has_the_fate_that_is_stated() {
         ["exact scores", COMPARISON, "label", "masked inputs", "ranking", "rounded scores"];
     assert_eq!(refusing, BTreeSet::from(ranges));
     let page = include_str!("../../../../docs/protection.md");
-    assert!(table.lines().all(|line| page.contains(line)), "docs/protection.md must say\n{table}");
+    let is_stated = |line: &str| page.lines().any(|stated| is_row(stated, line));
+    assert!(table.lines().all(is_stated), "docs/protection.md must say\n{table}");
+}
+
+/// Returns true if a row of the page says what was found. A change of one message of the rounded scores spoils a result in fewer than one of
+/// a thousand runs, and so in one of some dozens of tables: one more than stated may be spoiled.
+fn is_row(stated: &str, found: &str) -> bool {
+    let cells =
+        |row: &str| -> Vec<String> { row.split('|').map(|c| c.trim().to_owned()).collect() };
+    let (stated, found) = (cells(stated), cells(found));
+    let count = |cell: &str, letter: char| -> usize {
+        let of = cell.split(", ").find_map(|part| part.strip_suffix(letter));
+        of.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    };
+    let is_cell = |(stated, found): (&String, &String)| {
+        let more = count(found, 's').checked_sub(count(stated, 's'));
+        let spoiled_by_chance = more == Some(1)
+            && count(found, 'u') + 1 == count(stated, 'u')
+            && count(found, 'n') == count(stated, 'n');
+        stated == found || spoiled_by_chance
+    };
+    stated.len() == found.len()
+        && stated.iter().zip(&found).take(4).all(|(stated, found)| stated == found)
+        && stated.iter().zip(&found).skip(4).all(is_cell)
+}
+
+#[test]
+fn a_row_says_what_was_found_or_one_spoiled_by_chance() {
+    let page = "| rounded scores | third | 38 | 37 s, 1 u | 38 s | 4 s, 34 n |";
+    assert!(is_row(page, page));
+    assert!(is_row(page, "| rounded scores | third | 38 | 38 s | 38 s | 4 s, 34 n |"));
+    for other in [
+        "| rounded scores | third | 38 | 36 s, 2 u | 38 s | 4 s, 34 n |",
+        "| rounded scores | third | 38 | 37 s, 1 u | 38 s | 5 s, 33 n |",
+        "| rounded scores | first | 38 | 37 s, 1 u | 38 s | 4 s, 34 n |",
+        "| rounded scores | third | 39 | 37 s, 1 u | 38 s | 4 s, 34 n |",
+    ] {
+        assert!(!is_row(page, other), "{other}");
+    }
 }
