@@ -63,7 +63,7 @@ pub(crate) struct FittedPoint {
 
 impl From<&FittedPoint> for RecordOutcome {
     fn from(point: &FittedPoint) -> Self {
-        let ended = if point.solved { Termination::Solved } else { Termination::NearestConsistent };
+        let ended = if point.solved { Termination::Solved } else { Termination::StepLimit };
         Self { ended, iterations: point.steps, objective: point.value }
     }
 }
@@ -90,9 +90,7 @@ pub(crate) fn exact_fits(scores: &DMatrix<f64>, floor: f64) -> Option<Vec<Fit>> 
     if !scores.column_iter().all(|c| (c.sum() - 1.0).abs() < 1e-9 && c.iter().all(|c| *c >= 0.0)) {
         return None;
     }
-    let columns = scores.column_iter();
-    let above = |c: &f64| if *c > 0.0 { *c } else { floor };
-    Some(columns.map(|column| Fit::exact(column.iter().map(above), 1.0)).collect())
+    Some(as_exact(&scores.map(|c| if c > 0.0 { c } else { floor })))
 }
 
 /// Returns the fits to scores (k × n, each above 0) of which only the ratios count.

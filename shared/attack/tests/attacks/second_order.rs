@@ -119,9 +119,25 @@ fn determined_records_come_back_exactly() {
         assert!(second >= 45 && second > first, "{:?}: {second}, {first}", case.world.network);
         // What it says of a record is what its scores say.
         for (ended, misfit) in found.ended.iter().zip(&misfits) {
-            assert_eq!(*ended == Termination::Solved, *misfit < 1e-5, "{ended:?}, {misfit:e}");
+            let expected =
+                if *misfit < 1e-5 { Termination::Solved } else { Termination::StepLimit };
+            assert_eq!(*ended, expected, "{misfit:e}");
         }
     }
+}
+
+/// Scores that no point of the box gives are nobody's: the search ends at its step limit.
+#[test]
+fn scores_that_nothing_gives_end_at_the_step_limit() {
+    let case = Case::new(perceptron(2, "sigmoid"), 5, 15);
+    let mut c = DMatrix::from_fn(6, 5, |i, j| ((i * 7 + j * 5) % 11 + 1) as f64);
+    c.column_iter_mut().for_each(|mut c| {
+        let sum = c.sum();
+        c /= sum;
+    });
+    let found = case.run("gradient_inversion", &ReleasedScores::Probabilities(c), &[]);
+    assert!(found.ended.iter().all(|ended| *ended == Termination::StepLimit), "{:?}", found.ended);
+    assert!(found.estimates.iter().all(|x| (0.0..=1.0).contains(x)));
 }
 
 /// With more features than equations, and where units of relu are off: the estimate has the scores, lies in the box, and is nearer to ½ than the truth, which has them too.
