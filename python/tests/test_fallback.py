@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 from deployment import Deployment
 from sklearn.linear_model import LogisticRegression
+from test_inference import infer, open_client, texts
+from tritonclient.utils import InferenceServerException
 
 import cloison
 from cloison._pb import active_party_pb2, common_pb2
@@ -86,6 +88,12 @@ def test_the_partys_own_model_answers_where_the_others_cannot(programs: Path, tm
             assert np.abs((alone.loc[test, list(model.classes_)] - mine).to_numpy()).max() < 1e-12
         with pytest.raises(cloison.UnavailableError):
             party.predict(["nobody"])
+        # By the Open Inference Protocol too; but no fallback stands in for a model asked for by its version.
+        with open_client(made) as client:
+            assert texts(infer(client, test[:2]), "row_status") == ["fallback", "fallback"]
+            with pytest.raises(InferenceServerException) as refused:
+                infer(client, test[:2], model_version=version)
+            assert refused.value.status() == "StatusCode.UNAVAILABLE"
 
 
 def test_a_service_for_fewer_parties_answers_in_place_of_a_party(programs: Path, tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ const EASIEST: f64 = 0.1;
 pub(crate) struct FittedPoint {
     /// The features, d.
     pub(crate) x: DVector<f64>,
-    /// The squared misfit, and the prior's part where there is noise.
+    /// The squared misfit. With noise, or where no start solves the record: in units of the
+    /// deviation, with the prior's part.
     pub(crate) value: f64,
     /// True if it has the exact scores, or is a minimum beside noise.
     pub(crate) solved: bool,
