@@ -4,15 +4,45 @@
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
-use vfl_core::model::contract::{InitialSeed, start_of};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use vfl_core::model::contract::{InitialSeed, Tensor, start_of};
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{
     HeadLearner, LearnerError, PartyLearner, Schedule, SubModel, TrainingConfig, cross_entropy,
     heads, kinds,
 };
-use vfl_core::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
+use vfl_core::types::{
+    ConfidenceScores, FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError,
+};
 
 use crate::VerticalSplit;
+
+/// The loss of a training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrainingLoss {
+    /// The cross entropy of the scores.
+    CrossEntropy,
+    /// The cross entropy of a softmax of the scores, as in P's code: the model ends in a softmax,
+    /// and its loss applies another (errata P5).
+    SoftmaxTwice,
+}
+
+impl TrainingLoss {
+    /// Returns the gradient of the mean loss with respect to the logits, k × n.
+    fn gradient(self, logits: Logits, labels: &[u32]) -> Result<DMatrix<f64>, LearnerError> {
+        if self == Self::CrossEntropy {
+            return Ok(cross_entropy(logits, labels).1);
+        }
+        let scores = ConfidenceScores::softmax(logits).into_matrix();
+        let (_, mut gradient, _) = cross_entropy(Logits::new(scores.clone())?, labels);
+        for (mut g, c) in gradient.column_iter_mut().zip(scores.column_iter()) {
+            let mean = g.dot(&c);
+            g.zip_apply(&c, |g, c| *g = c * (*g - mean));
+        }
+        Ok(gradient)
+    }
+}
 
 /// A model trained in one process.
 pub struct LocalTraining {
@@ -99,8 +129,17 @@ impl LocalTraining {
         batch: &[u32],
         labels: &[u32],
     ) -> Result<Vec<OutputGradient>, LearnerError> {
-        let (_, gradient, _) =
-            cross_entropy(self.logits(batch, false)?, &classes_of(batch, labels));
+        self.step_by(TrainingLoss::CrossEntropy, batch, labels)
+    }
+
+    /// Runs one step as [`LocalTraining::step`] does, by another loss.
+    fn step_by(
+        &mut self,
+        loss: TrainingLoss,
+        batch: &[u32],
+        labels: &[u32],
+    ) -> Result<Vec<OutputGradient>, LearnerError> {
+        let gradient = loss.gradient(self.logits(batch, false)?, &classes_of(batch, labels))?;
         let gradients = self.head.update(gradient)?;
         for (party, gradient) in self.parties.iter_mut().zip(&gradients) {
             party.update(gradient.matrix())?;
@@ -198,12 +237,48 @@ impl TrainedParties {
         (x, labels): (&DMatrix<f64>, &[u32]),
         split: &VerticalSplit,
     ) -> Result<Self, LearnerError> {
-        let passive = split.passive().iter().map(|party| party.columns.clone());
-        let columns: Vec<Vec<usize>> =
-            std::iter::once(split.active().to_vec()).chain(passive).collect();
-        let blocks = columns.iter().map(|columns| FeatureBlock::new(x.select_rows(columns)));
-        let parties = learners(config, classes, blocks.collect::<Result<Vec<_>, _>>()?, None)?;
-        let trained = LocalTraining::train(config, classes, parties, labels, start(config))?;
+        let (columns, parties) = learners_of(config, classes, x, split)?;
+        Self::of(LocalTraining::train(config, classes, parties, labels, start(config))?, columns)
+    }
+
+    /// Trains by a loss of one's own with all records in their order in every epoch, with no early
+    /// stopping, and from the parameters that PyTorch starts a layer with: uniform within
+    /// 1/√inputs. `x` as for [`TrainedParties::train`].
+    ///
+    /// # Errors
+    /// As [`TrainedParties::train`].
+    pub fn train_in_order(
+        (config, loss): (&TrainingConfig, TrainingLoss),
+        classes: usize,
+        (x, labels): (&DMatrix<f64>, &[u32]),
+        split: &VerticalSplit,
+    ) -> Result<Self, LearnerError> {
+        let (columns, parties) = learners_of(config, classes, x, split)?;
+        let mut model = LocalTraining::begin(config, classes, parties, start(config))?;
+        let mut rng = ChaCha20Rng::from_seed(start(config));
+        let mut inputs = 1;
+        let mut draw = |tensor: Tensor<&mut [f64]>| {
+            // The bias of a layer follows its weights, inputs × outputs.
+            if let [of_layer, _] = tensor.shape[..] {
+                inputs = of_layer;
+            }
+            let reach = 1.0 / (inputs.max(1) as f64).sqrt();
+            tensor.values.fill_with(|| rng.random_range(-reach..reach));
+        };
+        model.parties.iter_mut().for_each(|party| party.initialise(&mut draw));
+        model.head.initialise(&mut draw);
+        let positions: Vec<u32> = (0u32..).take(labels.len()).collect();
+        let values = config.values();
+        for _ in 0..values.epochs {
+            for batch in positions.chunks(values.batch_size as usize) {
+                model.step_by(loss, batch, labels)?;
+            }
+        }
+        Self::of(model, columns)
+    }
+
+    /// Returns the sub-models of a training, with the columns of each.
+    fn of(trained: LocalTraining, columns: Vec<Vec<usize>>) -> Result<Self, LearnerError> {
         let models = trained.sub_models()?.into_iter().map(Arc::from).collect();
         Ok(Self { columns, models, top: trained.top()?.map(Arc::from) })
     }
@@ -219,6 +294,22 @@ impl TrainedParties {
             .map(|(model, columns)| model.outputs(&x.select_rows(columns)))
             .collect()
     }
+}
+
+/// Returns the columns of each party of a split, the active party's first, and the learners on them
+/// (`x`: d_t × n).
+fn learners_of(
+    config: &TrainingConfig,
+    classes: usize,
+    x: &DMatrix<f64>,
+    split: &VerticalSplit,
+) -> Result<(Vec<Vec<usize>>, Vec<PartyLearner>), LearnerError> {
+    let passive = split.passive().iter().map(|party| party.columns.clone());
+    let columns: Vec<Vec<usize>> =
+        std::iter::once(split.active().to_vec()).chain(passive).collect();
+    let blocks = columns.iter().map(|columns| FeatureBlock::new(x.select_rows(columns)));
+    let parties = learners(config, classes, blocks.collect::<Result<Vec<_>, _>>()?, None)?;
+    Ok((columns, parties))
 }
 
 /// Returns the classes of the records at these positions.
@@ -238,4 +329,33 @@ pub fn summed_scores(outputs: &[LogitShare]) -> Option<DMatrix<f64>> {
 /// Returns the start of initial parameters from a training's seed, in the form for a head.
 pub fn start(config: &TrainingConfig) -> InitialSeed {
     start_of(config.values().seed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Central differences of the loss that the doc comment states.
+    #[test]
+    fn the_gradient_of_a_softmax_twice_is_that_of_its_loss() {
+        let logits = DMatrix::from_row_slice(3, 2, &[1.0, -0.4, 0.2, 2.0, -1.5, 0.3]);
+        let labels = [2, 1];
+        let loss = |z: &DMatrix<f64>| {
+            let scores = ConfidenceScores::softmax(Logits::new(z.clone()).unwrap()).into_matrix();
+            cross_entropy(Logits::new(scores).unwrap(), &labels).0
+        };
+        let found = TrainingLoss::SoftmaxTwice
+            .gradient(Logits::new(logits.clone()).unwrap(), &labels)
+            .unwrap();
+        for at in 0..logits.len() {
+            let moved = |by: f64| {
+                let mut z = logits.clone();
+                z[at] += by;
+                loss(&z)
+            };
+            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            assert!((found[at] - slope).abs() < 1e-9, "{at}: {} {slope}", found[at]);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha20Rng;
 use vfl_core::data::normalise::Normalisation;
 use vfl_core::data::schema::FeatureSpec;
 use vfl_core::metrics::accuracy;
-use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_core::model::{TrainingConfig, TrainingValues, train_central};
 use vfl_core::types::{ConfidenceScores, Logits, ReleasedScores};
 use vfl_datasets as data;
 use vfl_datasets::{
@@ -48,6 +48,7 @@ pub struct ExperimentModelSpec {
 }
 
 /// A model with its test set.
+#[derive(Clone)]
 pub struct ExperimentModel {
     pub(super) dataset: DatasetFacts,
     pub(super) model: ModelFacts,
@@ -71,6 +72,8 @@ pub struct ExperimentModel {
     pub(super) feature_names: Vec<String>,
     /// The kinds, ranges and steps of the features, in the same order.
     pub(super) schema: Vec<FeatureSpec>,
+    /// The values in the source's units that 0 and 1 stand for, feature by feature.
+    pub(super) ranges: Vec<(f64, f64)>,
 }
 
 /// The most steps in a range that are derived from values: with more, the values are not a grid.
@@ -214,6 +217,7 @@ impl ExperimentModel {
                 .zip(x.row_iter())
                 .map(|(f, row)| on_values(f, row.iter().copied()))
                 .collect(),
+            ranges: dataset.features().iter().map(|f| (f.min, f.max)).collect(),
             others: dataset.x().select_columns(&others),
             other_labels: others.iter().map(|&r| dataset.labels()[r]).collect(),
             labels,
@@ -222,6 +226,27 @@ impl ExperimentModel {
             bias,
             x,
             scores,
+        })
+    }
+
+    /// Returns the same records with softmax regression that is trained on them by other settings.
+    ///
+    /// # Errors
+    /// [`ReproduceError`] if a score is not finite.
+    pub(super) fn retrained(&self, config: &TrainingConfig) -> Result<Self, ReproduceError> {
+        let fit = train_central(config, self.classes(), &self.others, &self.other_labels);
+        let scores = scores(&fit.weights, &fit.bias, &self.x)?;
+        let released = ReleasedScores::Probabilities(scores.clone());
+        let accuracy = accuracy(&released.predicted_labels(), &self.labels)?;
+        let origin =
+            ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
+        Ok(Self {
+            model: ModelFacts { origin, accuracy },
+            training: config.clone(),
+            weights: fit.weights,
+            bias: fit.bias,
+            scores,
+            ..self.clone()
         })
     }
 

@@ -35,6 +35,7 @@ mod policy_release;
 mod priors;
 mod privee;
 mod protocol;
+mod recipe;
 mod several_sets;
 mod shadow;
 mod starts;

@@ -81,7 +81,7 @@ fn published_values_and_quotes_are_unchanged() {
 }
 
 const R_CURVES_SHA256: &str = "7cad2e866e8cb44e15dcdb7171b9f9c790e99aa22652f3fc35f2464a5f24ba99";
-const TYPED_SHA256: &str = "6d1c0a40566ee2d68dd0417a4e5a95462588bab8132e241b6a54f5a784387838";
+const TYPED_SHA256: &str = "0483f6b286ccaa07df5cccbdb95cd2d67424b0c93fc85bf55a990a482df30afd";
 
 /// The page in `docs/results` is what the cards and the documents beside it give: no verdict, value or label was changed by hand.
 #[test]
@@ -517,6 +517,22 @@ fn verdicts_follow_from_values_and_sentences() {
     assert_eq!(of(String::new(), claim(1.0) + &claim(0.1)), Verdict::OrderOnly);
     assert_eq!(of(String::new(), claim(0.1)), Verdict::NotReproduced);
     assert_eq!(of(String::new(), String::new()), Verdict::NotTested);
+    // A second reading stands beside, and does not count.
+    let aside = claim(0.1) + "aside = true\n";
+    assert_eq!(of(String::new(), claim(1.0) + &aside), Verdict::Reproduced);
+    assert_eq!(of(String::new(), aside), Verdict::NotTested);
+    // A value above its bound is impossible and not compared; one below it is, as before.
+    let limited = |values: &str, limit: f64| value("a", values) + &format!("limit = {limit:?}\n");
+    assert_eq!(of(limited("[0.1, 0.2, 0.6]", 0.5), String::new()), Verdict::Impossible);
+    assert_eq!(of(limited("[0.1, 0.2, 0.6]", 0.7), String::new()), Verdict::NotReproduced);
+    assert_eq!(of(limited("[0.1, 0.4, 0.6]", 0.5), String::new()), Verdict::NotReproduced);
+    assert_eq!(of(limited("[0.1, 0.2, 0.3]", 0.5), String::new()), Verdict::Reproduced);
+    let slip = |published: &str| {
+        let close = card(&format!("slip = \"s\"\n{published}"), "");
+        judge(&close, Some(&document)).unwrap().verdict
+    };
+    assert_eq!(slip(&value("a", "[0.1, 0.2, 0.3]")), Verdict::WithSlip);
+    assert_eq!(slip(&value("a", "[0.2, 0.4, 0.6]")), Verdict::NotReproduced);
     let judged = judge(&card(&far, ""), Some(&document)).unwrap();
     assert_eq!(judged.comparisons[0].median_ratio, Some(0.5));
     assert_eq!(judge(&card(&far, ""), None).unwrap().verdict, Verdict::NotMade);

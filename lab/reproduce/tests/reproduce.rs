@@ -849,6 +849,10 @@ fn attacks_on_perceptrons_have_their_spread() {
         "half_star_layerwise",
         "half",
         "random",
+        "second_order",
+        "gia_recipe",
+        "grn_recipe",
+        "second_order_recipe",
     ] {
         let curve = seventh.curve(curve).unwrap();
         assert!(
@@ -865,7 +869,9 @@ fn attacks_on_perceptrons_have_their_spread() {
     // A tenth of 36 features are 4.
     let near: Vec<_> =
         seventh.checks.iter().filter(|check| check.claim.contains("near 0")).collect();
-    assert!(near.len() == 2 && near.iter().all(|check| check.comparisons == 1), "{near:?}");
+    assert!(near.len() == 5 && near.iter().all(|check| check.comparisons == 1), "{near:?}");
+    // Second order solves both trainings where the scores determine the features.
+    assert!(near.iter().all(|c| c.holds || !c.id.starts_with("second_order")), "{near:?}");
     let fewer =
         Options { attacks: only(&["gia_converged"]), inversion_records: 4, ..options.clone() };
     assert_eq!(of(Figure::JFig7, &fewer).attacks[0].records, 4);
@@ -1121,7 +1127,7 @@ fn the_loss_that_p_prints_is_not_the_error_of_features() {
     let options = Options {
         records: Some(20),
         dimensions: vec![50],
-        own_records: Some(2000),
+        own_records: Some(700),
         ..Options::default()
     };
     let document = run(Figure::PTables, &subject, &options).unwrap();
@@ -1134,6 +1140,10 @@ fn the_loss_that_p_prints_is_not_the_error_of_features() {
             && of("gia_privee_dp_aware_error") < of("gia_privee_dp_error")
     );
     assert_eq!(of("accuracy_change_privee_dp"), 0.0);
+    // P's experiment as its code runs it: scores of another record cost much, a rounding nothing (errata P10, P11).
+    let other = of("code_grn_none");
+    assert!(other > of("code_grn_none_aligned") && other < 2.0 / 11.0, "{other}");
+    assert!((of("code_grn_r1") - other).abs() < 0.01 * other, "{other}");
     assert!(
         document.checks.iter().all(|check| check.holds && check.kind == CheckKind::Ours),
         "{:?}",
@@ -1160,7 +1170,8 @@ fn more_parties_share_the_same_features() {
     let half = of(&document, "half_error");
     assert!(half[0] == half[1] && half[0] > 0.0, "{half:?}");
     let names: Vec<&str> = document.curves.iter().map(|curve| curve.name.as_str()).collect();
-    // Four facts, gia behind nine releases, the two others behind three, with an error each; seven changes of accuracy.
+    // Four facts, gia behind nine releases, the two others behind three, with an error each; seven changes of accuracy. P's code has settings
+    // for MNIST alone.
     assert_eq!(names.len(), 4 + 2 * (9 + 3 + 3) + 7, "{names:?}");
     for attack in ["grn", "gia", "gia_full"] {
         for at in 0..2 {

@@ -304,7 +304,8 @@ impl Privee {
             scales,
             sign,
             shift,
-            span: if as_published { 3.0 } else { 1.0 },
+            // The authors' code draws DP++ from [0, 1] (errata P5).
+            span: if as_published && !plus { 3.0 } else { 1.0 },
             one_draw: as_published,
             keeps_order: template != Template::Fisip && !(plus && as_published),
         })

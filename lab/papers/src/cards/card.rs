@@ -55,6 +55,10 @@ pub struct Card {
     /// The explanation of a difference between the full run and the paper.
     #[serde(default)]
     pub difference: Option<Difference>,
+    /// The slip of the authors' code without which the published values do not come out, and which
+    /// the curves beside them repeat.
+    #[serde(default)]
+    pub slip: Option<String>,
 }
 
 /// The settings of a card's computation; absent ones are the figure's defaults.
@@ -114,6 +118,10 @@ pub struct Published {
     /// The largest absolute difference that counts as agreement: for values about 0.
     #[serde(default)]
     pub within: f64,
+    /// The largest value that the quantity can have, if it has a bound. A published value above it
+    /// is impossible, and is not compared.
+    #[serde(default)]
+    pub limit: Option<f64>,
 }
 
 fn tolerance() -> f64 {
@@ -146,6 +154,9 @@ pub struct Claim {
     pub place: String,
     /// The test of the sentence on the document.
     pub test: Test,
+    /// True if it is a second reading of the sentence, which the verdict leaves out.
+    #[serde(default)]
+    pub aside: bool,
 }
 
 /// The explanation of a difference between a full run and the paper.
@@ -339,6 +350,19 @@ impl Card {
                 )
             })
             .collect()
+    }
+}
+
+impl Card {
+    /// Returns the checks that the card names and its document does not have.
+    #[must_use]
+    pub fn unknown_checks(&self, document: &Document) -> Vec<String> {
+        let ids = self.claim.iter().filter_map(|claim| match &claim.test {
+            Test::Check { id } => Some(id),
+            _ => None,
+        });
+        let unknown = ids.filter(|id| document.checks.iter().all(|check| check.id != **id));
+        unknown.map(|id| format!("card {}: the document has no check `{id}`", self.id)).collect()
     }
 }
 

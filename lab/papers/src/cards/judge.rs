@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::card::{Card, CardError, MODEL_ACCURACY};
+use super::card::{Card, CardError, MODEL_ACCURACY, Published};
 use super::published::{PublishedCurve, published};
 use super::test::TestOutcome;
 use crate::Document;
@@ -21,6 +21,10 @@ const EXACT: f64 = 1e-6;
 pub enum Verdict {
     /// The published values agree and every tested sentence holds.
     Reproduced,
+    /// The same, for curves that repeat a slip of the authors' code.
+    WithSlip,
+    /// The same, but for published values above a bound that the quantity cannot exceed.
+    Impossible,
     /// The values are in the published order, or at least half of the tested sentences hold;
     /// something else differs.
     OrderOnly,
@@ -34,14 +38,23 @@ pub enum Verdict {
 
 impl Verdict {
     /// All verdicts, in the order of the tables.
-    pub const ALL: [Self; 5] =
-        [Self::Reproduced, Self::OrderOnly, Self::NotReproduced, Self::NotTested, Self::NotMade];
+    pub const ALL: [Self; 7] = [
+        Self::Reproduced,
+        Self::WithSlip,
+        Self::Impossible,
+        Self::OrderOnly,
+        Self::NotReproduced,
+        Self::NotTested,
+        Self::NotMade,
+    ];
 
     /// Returns the verdict in words.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
+            Self::WithSlip => "reproduced with the code's slip",
+            Self::Impossible => "impossible as printed",
             Self::OrderOnly => "order only",
             Self::NotReproduced => "not reproduced",
             Self::NotTested => "not tested",
@@ -63,6 +76,9 @@ pub struct PointComparison {
     pub here: f64,
     /// True if they agree: within the tolerance or the spread, or both 0 up to round-off.
     pub agrees: bool,
+    /// True if the published value is above the bound of its quantity.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub impossible: bool,
 }
 
 /// Our curve beside the published one.
@@ -79,7 +95,7 @@ pub struct Comparison {
     /// The median of here / paper over points with a nonzero value in the paper; `None` if there
     /// are none.
     pub median_ratio: Option<f64>,
-    /// True if nine in ten points agree.
+    /// True if nine in ten points agree, of those whose published value is possible.
     pub agrees: bool,
 }
 
@@ -95,6 +111,9 @@ pub struct TestedClaim {
     pub holds: Option<bool>,
     /// The figures behind the result, or what a test would need.
     pub detail: String,
+    /// True if it is a second reading, which the verdict leaves out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub aside: bool,
 }
 
 /// The result of judging a card.
@@ -118,9 +137,7 @@ pub fn judge(card: &Card, document: Option<&Document>) -> Result<Judgement, Card
     let (mut comparisons, mut alone) = (Vec::new(), Vec::new());
     for named in &card.published {
         let of_paper = published(&card.id, named)?;
-        match document.and_then(|document| {
-            beside(document, &named.curve, &of_paper, (named.tolerance, named.within))
-        }) {
+        match document.and_then(|document| beside(document, named, &of_paper)) {
             Some(comparison) => comparisons.push(comparison),
             None => alone.push(named.curve.clone()),
         }
@@ -137,43 +154,46 @@ pub fn judge(card: &Card, document: Option<&Document>) -> Result<Judgement, Card
             };
             let words = claim.test.words();
             let detail = if words.is_empty() { detail } else { format!("{words}: {detail}") };
-            TestedClaim { quote: claim.quote.clone(), place: claim.place.clone(), holds, detail }
+            let (quote, place) = (claim.quote.clone(), claim.place.clone());
+            TestedClaim { quote, place, holds, detail, aside: claim.aside }
         })
         .collect();
     let verdict = match document {
         None => Verdict::NotMade,
-        Some(_) => verdict(&comparisons, &claims),
+        Some(_) => verdict(&comparisons, &claims, card.slip.is_some()),
     };
     Ok(Judgement { verdict, comparisons, alone, claims })
 }
 
-fn verdict(comparisons: &[Comparison], claims: &[TestedClaim]) -> Verdict {
-    let hold = claims.iter().filter(|claim| claim.holds == Some(true)).count();
-    let fail = claims.iter().filter(|claim| claim.holds == Some(false)).count();
+fn verdict(comparisons: &[Comparison], claims: &[TestedClaim], slip: bool) -> Verdict {
+    let counted = |holds| claims.iter().filter(|c| !c.aside && c.holds == Some(holds)).count();
+    let (hold, fail) = (counted(true), counted(false));
     if comparisons.is_empty() && hold + fail == 0 {
         return Verdict::NotTested;
     }
     if fail == 0 && comparisons.iter().all(|comparison| comparison.agrees) {
-        return Verdict::Reproduced;
+        let mut points = comparisons.iter().flat_map(|comparison| &comparison.points);
+        return match (points.any(|point| point.impossible), slip) {
+            (true, _) => Verdict::Impossible,
+            (false, true) => Verdict::WithSlip,
+            (false, false) => Verdict::Reproduced,
+        };
     }
     let order = if comparisons.is_empty() { hold >= fail } else { in_order(comparisons) };
     if order { Verdict::OrderOnly } else { Verdict::NotReproduced }
 }
 
 /// Compares a document's curve with a published one; `None` without a common point.
-fn beside(
-    document: &Document,
-    curve: &str,
-    paper: &PublishedCurve,
-    (tolerance, within): (f64, f64),
-) -> Option<Comparison> {
+fn beside(document: &Document, named: &Published, paper: &PublishedCurve) -> Option<Comparison> {
+    let (curve, tolerance, within) = (named.curve.as_str(), named.tolerance, named.within);
     let one = |point: Option<usize>, paper: f64, spread: Option<f64>, here: f64| {
         let off = (here - paper).abs();
+        let impossible = named.limit.is_some_and(|limit| paper > limit);
         let agrees = off <= within
             || off <= tolerance * paper.abs()
             || spread.is_some_and(|s| off <= s)
             || here.abs().max(paper.abs()) <= EXACT;
-        PointComparison { point, paper, spread, here, agrees }
+        PointComparison { point, paper, spread, here, agrees, impossible }
     };
     let points: Vec<PointComparison> = if curve == MODEL_ACCURACY {
         paper
@@ -202,17 +222,18 @@ fn beside(
     if points.is_empty() {
         return None;
     }
-    let mut ratios: Vec<f64> =
-        points.iter().filter(|p| p.paper.abs() > EXACT).map(|p| p.here / p.paper).collect();
+    let compared = points.iter().filter(|p| p.paper.abs() > EXACT && !p.impossible);
+    let mut ratios: Vec<f64> = compared.map(|p| p.here / p.paper).collect();
     ratios.sort_by(f64::total_cmp);
     let middle = |sorted: &[f64]| (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0;
-    let agreeing = points.iter().filter(|point| point.agrees).count();
+    let possible = points.iter().filter(|point| !point.impossible).count();
+    let agreeing = points.iter().filter(|point| point.agrees && !point.impossible).count();
     Some(Comparison {
         curve: curve.to_owned(),
         source: paper.source.clone(),
         tolerance,
         median_ratio: (!ratios.is_empty()).then(|| middle(&ratios)),
-        agrees: agreeing as f64 >= MOST * points.len() as f64,
+        agrees: agreeing as f64 >= MOST * possible as f64,
         points,
     })
 }
@@ -223,8 +244,10 @@ fn in_order(comparisons: &[Comparison]) -> bool {
     let (mut pairs, mut right) = (0usize, 0usize);
     for (i, a) in comparisons.iter().enumerate() {
         for b in &comparisons[i + 1..] {
-            for p in &a.points {
-                let Some(q) = b.points.iter().find(|q| q.point == p.point) else { continue };
+            for p in a.points.iter().filter(|p| !p.impossible) {
+                let Some(q) = b.points.iter().find(|q| q.point == p.point && !q.impossible) else {
+                    continue;
+                };
                 let difference = p.paper - q.paper;
                 // Two errors that count as 0 have no order.
                 let larger = p.paper.abs().max(q.paper.abs());

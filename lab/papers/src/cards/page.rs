@@ -79,11 +79,7 @@ pub fn summary(
             figure: card.figure.as_deref(),
             dataset: card.dataset.as_deref(),
             judged,
-            reason: card
-                .difference
-                .as_ref()
-                .map(|d| d.reason.as_str())
-                .or(card.not_made.as_deref()),
+            reason: reason(card, judged),
         })
         .collect();
     let wrong = |reason: String| CardError::File { file: "the page".into(), reason };
@@ -97,9 +93,15 @@ pub fn summary(
     let mut out_of_order: Vec<String> = Vec::new();
     for (card, document, judged) in &all {
         out_of_order.extend(document.iter().flat_map(|document| card.unknown(document)));
-        if matches!(judged.verdict, Verdict::OrderOnly | Verdict::NotReproduced)
-            && card.difference.is_none()
-        {
+        // A quick run may leave out the points of a check.
+        if !quick {
+            out_of_order.extend(document.iter().flat_map(|document| card.unknown_checks(document)));
+        }
+        let unlike = matches!(
+            judged.verdict,
+            Verdict::Impossible | Verdict::OrderOnly | Verdict::NotReproduced
+        );
+        if unlike && card.difference.is_none() {
             out_of_order.push(format!(
                 "card {}: {}, and no [difference] says why",
                 card.id,
@@ -147,11 +149,19 @@ fn lead(quick: bool) -> &'static str {
 }
 
 /// The explanation of each verdict.
-const VERDICTS: [(Verdict, &str); 5] = [
+const VERDICTS: [(Verdict, &str); 7] = [
     (
         Verdict::Reproduced,
         "every published curve agrees at nine in ten points (within its tolerance, or within the spread over windows that was published), \
-         and every tested sentence holds",
+         and every tested sentence holds; second readings of a sentence stand beside and do not count",
+    ),
+    (
+        Verdict::WithSlip,
+        "the same, for curves that repeat a slip of the authors' code; the same attack done right stands beside them",
+    ),
+    (
+        Verdict::Impossible,
+        "the same, but for published values above a bound that the quantity cannot exceed",
     ),
     (
         Verdict::OrderOnly,
@@ -180,10 +190,11 @@ fn verdicts<'a>(
 
 /// Counts the tested sentences that hold.
 fn held(judged: &Judgement) -> String {
-    let tested = judged.claims.iter().filter_map(|claim| claim.holds);
+    let counted = || judged.claims.iter().filter(|claim| !claim.aside);
+    let tested = counted().filter_map(|claim| claim.holds);
     let (hold, all) =
         tested.fold((0, 0), |(hold, all), holds| (hold + usize::from(holds), all + 1));
-    match (all, judged.claims.len() - all) {
+    match (all, counted().count() - all) {
         (0, _) => "none tested".into(),
         (_, 0) => format!("{hold} of {all}"),
         (_, untested) => format!("{hold} of {all}, {untested} untested"),
@@ -199,22 +210,31 @@ fn values(judged: &Judgement) -> String {
             "published, none here".into()
         };
     }
-    let agree = judged.comparisons.iter().filter(|c| c.agrees).count();
-    format!("{agree} of {} agree", judged.comparisons.len())
-}
-
-/// Returns the reason why a card is not reproduced.
-fn reason(card: &Card, judged: &Judgement, quick: bool) -> String {
-    if let (true, Verdict::NotMade, Some(why)) = (quick, judged.verdict, &card.quick.skip) {
-        return format!("left out by --quick: {why}");
-    }
-    match (&card.difference, &card.not_made) {
-        (Some(difference), _) if judged.verdict != Verdict::Reproduced => difference.reason.clone(),
-        (_, Some(why)) => why.clone(),
-        _ => String::new(),
+    let possible = || judged.comparisons.iter().filter(|c| c.points.iter().any(|p| !p.impossible));
+    let (agree, all) = (possible().filter(|c| c.agrees).count(), possible().count());
+    let points = judged.comparisons.iter().flat_map(|comparison| &comparison.points);
+    match points.filter(|point| point.impossible).count() {
+        0 => format!("{agree} of {all} agree"),
+        n => format!("{agree} of {all} agree, {n} impossible"),
     }
 }
 
+/// Returns the reason why a card is not reproduced as it stands.
+pub(super) fn reason<'a>(card: &'a Card, judged: &Judgement) -> Option<&'a str> {
+    match judged.verdict {
+        Verdict::Reproduced => None,
+        Verdict::WithSlip => card.slip.as_deref(),
+        _ => card.difference.as_ref().map(|d| d.reason.as_str()).or(card.not_made.as_deref()),
+    }
+}
+
+/// Returns the reason for the table.
+fn reason_or_quick(card: &Card, judged: &Judgement, quick: bool) -> String {
+    match (quick, judged.verdict, &card.quick.skip) {
+        (true, Verdict::NotMade, Some(why)) => format!("left out by --quick: {why}"),
+        _ => reason(card, judged).unwrap_or_default().to_owned(),
+    }
+}
 fn data(card: &Card) -> &str {
     card.dataset.as_deref().unwrap_or("")
 }
@@ -244,7 +264,7 @@ fn markdown(
                     judged.verdict.as_str().to_owned(),
                     values(judged),
                     held(judged),
-                    reason(card, judged, quick),
+                    reason_or_quick(card, judged, quick),
                 ]
             });
         out.push_str(&Table::of_rows(columns.map(|name| (name, Text)), rows).markdown());

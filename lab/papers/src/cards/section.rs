@@ -14,9 +14,9 @@ use crate::{Curve, CurveRole, Document};
 /// Renders a verdict.
 pub(super) fn badge(verdict: Verdict) -> Markup {
     let class = match verdict {
-        Verdict::Reproduced => "badge good",
+        Verdict::Reproduced | Verdict::WithSlip => "badge good",
         Verdict::NotReproduced => "badge bad",
-        Verdict::OrderOnly => "badge mid",
+        Verdict::OrderOnly | Verdict::Impossible => "badge mid",
         Verdict::NotTested | Verdict::NotMade => "badge flat",
     };
     html! { span class=(class) { (verdict.as_str()) } }
@@ -41,12 +41,14 @@ pub(super) fn render_card(
         None => None,
     };
     let command = card.command(quick);
+    let differs = !matches!(judged.verdict, Verdict::Reproduced | Verdict::WithSlip);
     Ok(html! {
         details class="card" id=(card.id) {
             summary { h3 { (said(&card.paper)) ", " (said(&card.item)) ": " (said(&card.title)) } " " (badge(judged.verdict)) }
             p { (said(&card.setup)) }
             @if let Some(why) = &card.not_made { p { "Not made: " (said(why)) } }
-            @if let Some(difference) = card.difference.as_ref().filter(|_| judged.verdict != Verdict::Reproduced) {
+            @if let Some(slip) = &card.slip { p { strong { "The authors' code: " } (said(slip)) } }
+            @if let Some(difference) = card.difference.as_ref().filter(|_| differs) {
                 p { strong { "Why it differs: " } (said(&difference.reason)) }
                 p { strong { "Measured: " } (said(&difference.measured)) @if let Some(command) = &difference.command { " " code { (said(command)) } } }
             }
@@ -98,7 +100,15 @@ fn comparisons(judged: &Judgement) -> Markup {
         .column("spread", Number, points().map(|of| spread(of.spread)))
         .column("here", Number, points().map(|of| significant(of.here)))
         .column("here / paper", Number, points().map(ratio))
-        .column("", Text, points().map(|of| if of.agrees { "" } else { "differs" }));
+        .column(
+            "",
+            Text,
+            points().map(|of| match of {
+                PointComparison { impossible: true, .. } => "impossible",
+                PointComparison { agrees: true, .. } => "",
+                _ => "differs",
+            }),
+        );
     html! {
         @if !judged.comparisons.is_empty() {
             div class="scroll" { (by_curve.bare()) }
@@ -124,6 +134,7 @@ fn claims(judged: &Judgement) -> Markup {
                             Some(false) => span class="badge bad" { "does not hold" },
                             None => span class="badge flat" { "not tested" },
                         }
+                        @if claim.aside { " " span class="badge flat" { "second reading" } }
                         " “" (said(&claim.quote)) "” (" (said(&claim.place)) "): " (said(&claim.detail)) "."
                     }
                 }

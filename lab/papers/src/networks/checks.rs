@@ -102,13 +102,19 @@ impl SplitErrors<'_> {
 
 /// Checks the claims on figure 7.
 pub(super) fn seventh(document: &Document, total: usize) -> Vec<Check> {
-    let curves = ["gia", "gia_converged"];
-    let near = curves.iter().filter_map(|curve| near_zero(document, curve, total));
-    let lower = curves.iter().filter_map(|curve| {
+    let pairs = [
+        ("gia", "grn"),
+        ("gia_converged", "grn"),
+        ("second_order", "grn"),
+        ("gia_recipe", "grn_recipe"),
+        ("second_order_recipe", "grn_recipe"),
+    ];
+    let near = pairs.iter().filter_map(|(curve, _)| near_zero(document, curve, total));
+    let lower = pairs.iter().filter_map(|(curve, grn)| {
         below(
             document,
             curve,
-            "grn",
+            grn,
             &format!("{curve}: below the generative regression network (J section 5.2.2)"),
         )
     });

@@ -2,6 +2,7 @@
 
 use super::super::Options;
 use super::super::curve_spec::CurveSpec;
+use super::super::recipe::STEPS;
 use super::split::Architecture;
 
 /// A shadow model in place of the passive party's parameters.
@@ -38,4 +39,21 @@ pub(super) fn converged(curve: &'static str, options: &Options) -> CurveSpec {
         .called(curve)
         .with([("start", "half")])
         .at_most(options.inversion_records)
+}
+
+/// Requests gradient inversion by the recipe with which J's sentences on networks hold: J's second
+/// loss, from ½, confined to [0, 1] (J (16)), with the settings of `--gia`.
+pub(super) fn by_recipe(curve: &'static str, options: &Options) -> CurveSpec {
+    let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+    CurveSpec::new("gradient_inversion")
+        .called(curve)
+        .with([("preset", "j"), ("loss", "kl"), ("start", "half"), ("projected", "true")])
+        .with([("steps", STEPS)])
+        .with(given)
+        .at_most(options.inversion_records)
+}
+
+/// Requests gradient inversion by second order.
+pub(super) fn second_order(curve: &'static str, options: &Options) -> CurveSpec {
+    CurveSpec::new("gradient_inversion").called(curve).at_most(options.inversion_records)
 }

@@ -22,11 +22,12 @@ use vfl_present::progress::Progress;
 use self::beyond::InformedPrior;
 use self::black_box::BlackBox;
 use self::checks::{LAYERS, SplitErrors};
-use self::line::{NetworkCurve, Shadow, converged, of_paper};
+use self::line::{NetworkCurve, Shadow, by_recipe, converged, of_paper, second_order};
 use self::split::{Architecture, Split};
 use super::curve_spec::{CurveRun, CurveSpec, pick};
 use super::document::{Axis, Document, ModelOrigin};
 use super::experiment_model::ExperimentModel;
+use super::recipe::Recipe;
 use super::statistics::{Mean, deviation, mean};
 use super::sweep::starts;
 use super::workers::{cpu_time, in_order};
@@ -35,8 +36,11 @@ use super::{Figure, Options, ReproduceError, blank};
 /// The default number of splits for each number of passive features.
 const WINDOWS: usize = 4;
 
+/// The ends of the curves' names: J's settings, ours, and J's recipe.
+const READINGS: [&str; 3] = ["", "_converged", "_recipe"];
+
 /// Returns the attacks of figures 7 and 8: J's two as printed, gradient inversion kept in [0, 1],
-/// both with our settings, V's way through the layers, and the guesses.
+/// both with our settings and by second order, V's way through the layers, and the guesses.
 fn attacks(options: &Options) -> Vec<CurveSpec> {
     vec![
         of_paper("gia", options),
@@ -47,6 +51,7 @@ fn attacks(options: &Options) -> Vec<CurveSpec> {
         CurveSpec::new("half_star_layerwise"),
         CurveSpec::new("half"),
         CurveSpec::new("random"),
+        second_order("second_order", options),
     ]
     .into_iter()
     .chain(beyond::lines())
@@ -56,28 +61,43 @@ fn attacks(options: &Options) -> Vec<CurveSpec> {
 fn lines(figure: Figure, options: &Options) -> Vec<NetworkCurve> {
     let j = Architecture::J;
     let on = |architecture, wanted| NetworkCurve { architecture, wanted, shadow: None };
-    let several = |of: [(Architecture, &'static str, &'static str); 3]| {
-        let printed = of.map(|(on_it, curve, _)| on(on_it, of_paper(curve, options)));
-        let converged = of.map(|(on_it, _, curve)| on(on_it, converged(curve, options)));
-        printed
-            .into_iter()
-            .chain(converged)
-            .chain([on(j, CurveSpec::new("half")), on(j, CurveSpec::new("random"))])
-            .collect()
+    let several = |of: [(Architecture, [&'static str; 3]); 3]| {
+        let printed = of.map(|(on_it, [curve, ..])| on(on_it, of_paper(curve, options)));
+        let converged = of.map(|(on_it, [_, curve, _])| on(on_it, converged(curve, options)));
+        let recipe =
+            of.map(|(on_it, [.., curve])| on(on_it.by_recipe(), by_recipe(curve, options)));
+        let guesses = [on(j, CurveSpec::new("half")), on(j, CurveSpec::new("random"))];
+        printed.into_iter().chain(converged).chain(guesses).chain(recipe).collect()
     };
     let mut lines: Vec<NetworkCurve> = match figure {
         Figure::JFig9 => several([
-            (Architecture { layers: 1, ..j }, LAYERS[0], "one_layer_converged"),
-            (j, LAYERS[1], "two_layers_converged"),
-            (Architecture { layers: 3, ..j }, LAYERS[2], "three_layers_converged"),
+            (
+                Architecture { layers: 1, ..j },
+                [LAYERS[0], "one_layer_converged", "one_layer_recipe"],
+            ),
+            (j, [LAYERS[1], "two_layers_converged", "two_layers_recipe"]),
+            (
+                Architecture { layers: 3, ..j },
+                [LAYERS[2], "three_layers_converged", "three_layers_recipe"],
+            ),
         ]),
         Figure::JFig10 => several([
-            (Architecture { activation: "relu", ..j }, "relu", "relu_converged"),
-            (j, "sigmoid", "sigmoid_converged"),
-            (Architecture { activation: "tanh", ..j }, "tanh", "tanh_converged"),
+            (Architecture { activation: "relu", ..j }, ["relu", "relu_converged", "relu_recipe"]),
+            (j, ["sigmoid", "sigmoid_converged", "sigmoid_recipe"]),
+            (Architecture { activation: "tanh", ..j }, ["tanh", "tanh_converged", "tanh_recipe"]),
         ]),
         Figure::JFig11b | Figure::JFig13 => black_box::lines(figure, options),
-        _ => return attacks(options).into_iter().map(|wanted| on(j, wanted)).collect(),
+        _ => {
+            let recipe = [
+                by_recipe("gia_recipe", options),
+                CurveSpec::new("generative_regression")
+                    .called("grn_recipe")
+                    .with([("generator", "published")]),
+                second_order("second_order_recipe", options),
+            ];
+            let recipe = recipe.map(|wanted| on(j.by_recipe(), wanted));
+            return attacks(options).into_iter().map(|w| on(j, w)).chain(recipe).collect();
+        }
     };
     lines.extend(beyond::lines().map(|wanted| on(j, wanted)));
     lines
@@ -106,10 +126,7 @@ pub(super) fn run(
     let mut groups: Vec<(Architecture, Vec<usize>)> = Vec::new();
     for (at, contender) in contenders.iter().enumerate() {
         let architecture = architectures[contender.place as usize];
-        let same = |(a, _): &&mut (Architecture, _)| {
-            a.layers == architecture.layers && a.activation == architecture.activation
-        };
-        match groups.iter_mut().find(same) {
+        match groups.iter_mut().find(|(a, _)| *a == architecture) {
             Some((_, members)) => members.push(at),
             None => groups.push((architecture, vec![at])),
         }
@@ -171,14 +188,19 @@ pub(super) fn run(
     document.axis = Axis { determined_up_to: None, ..super::white_box::axis(subject, &dimensions) };
     let x: Vec<f64> = dimensions.iter().map(|d| *d as f64 / total).collect();
     fill(&mut document, &contenders, &x, &found, &cpu);
-    trained(&mut document, Architecture::J, options, &accuracies.concat())?;
+    // The document's model is that of our training, or of the recipe if no curve has ours.
+    let recipe = match groups.iter().all(|(a, _)| a.recipe == Recipe::J) {
+        true => Recipe::J,
+        false => Recipe::Own,
+    };
+    let of_recipe = groups.iter().zip(&accuracies).filter(|((a, _), _)| a.recipe == recipe);
+    let of_recipe: Vec<f64> = of_recipe.flat_map(|(_, all)| all.iter().copied()).collect();
+    trained(&mut document, Architecture { recipe, ..Architecture::J }, options, &of_recipe)?;
     let found = SplitErrors { contenders: &contenders, errors: &found };
     document.checks = match figure {
-        Figure::JFig9 => {
-            ["", "_converged"].iter().flat_map(|of| found.by_depth(&document, of)).collect()
-        }
+        Figure::JFig9 => READINGS.iter().flat_map(|of| found.by_depth(&document, of)).collect(),
         Figure::JFig10 => {
-            ["", "_converged"].iter().flat_map(|of| found.by_activation(&document, of)).collect()
+            READINGS.iter().flat_map(|of| found.by_activation(&document, of)).collect()
         }
         Figure::JFig11b => black_box::by_number(&found, &document),
         Figure::JFig13 => black_box::by_architecture(&found, &document),
@@ -186,9 +208,13 @@ pub(super) fn run(
     };
     for ((architecture, _), accuracies) in groups.iter().zip(&accuracies) {
         document.notes.push(format!(
-            "hidden layers of 8 units: {}, {}: accuracy {:.4} in the mean over {} splits",
+            "hidden layers of 8 units: {}, {}, {}: accuracy {:.4} in the mean over {} splits",
             architecture.layers,
             architecture.activation,
+            match architecture.recipe {
+                Recipe::Own => "Adam at 0.01 with early stopping",
+                Recipe::J => "Adam at 0.001 for 50 epochs (_recipe)",
+            },
             mean(accuracies.iter().copied()).mean,
             accuracies.len()
         ));

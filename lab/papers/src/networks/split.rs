@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 use vfl_attack::{AdversaryView, AuxiliaryRecords, KnownModel, KnownNetwork, Replacement};
 use vfl_core::metrics::{accuracy, squared_error_by_record};
 use vfl_core::model::contract::{SubModelOrigin, start_of};
-use vfl_core::model::{Combiner, ModelConfig, Settings, TrainingConfig, TrainingValues, kinds};
+use vfl_core::model::{Combiner, ModelConfig, Settings, TrainingConfig, kinds};
 use vfl_core::types::{FeatureBlock, ReleasedScores};
 use vfl_datasets::VerticalSplit;
 use vfl_datasets::local_training::{TrainedParties, summed_scores};
@@ -12,19 +12,26 @@ use vfl_datasets::local_training::{TrainedParties, summed_scores};
 use super::super::ReproduceError;
 use super::super::curve_spec::CurveRun;
 use super::super::experiment_model::{ExperimentModel, Purpose, generator};
+use super::super::recipe::Recipe;
 use super::super::sweep::select;
 
 /// A perceptron at each party, whose outputs are added.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Architecture {
     /// The number of hidden layers of 8 units.
     pub(super) layers: usize,
     pub(super) activation: &'static str,
+    pub(super) recipe: Recipe,
 }
 
 impl Architecture {
     /// The default of J: two hidden layers of 8, sigmoid.
-    pub(super) const J: Self = Self { layers: 2, activation: "sigmoid" };
+    pub(super) const J: Self = Self { layers: 2, activation: "sigmoid", recipe: Recipe::Own };
+
+    /// Returns the same perceptrons, trained by J's recipe.
+    pub(super) fn by_recipe(self) -> Self {
+        Self { recipe: Recipe::J, ..self }
+    }
 
     fn model(self) -> Result<ModelConfig, ReproduceError> {
         let settings =
@@ -34,11 +41,9 @@ impl Architecture {
             .map_err(|e| failed(0, 0, e.to_string()))
     }
 
-    /// Returns the training settings. J names none: Adam at 0.01, no penalty, early stopping.
+    /// Returns the training settings.
     pub(super) fn training(self, seed: u64) -> Result<TrainingConfig, ReproduceError> {
-        let values =
-            TrainingValues { l2: 0.0, seed, model: self.model()?, ..TrainingValues::default() };
-        Ok(TrainingConfig::try_from(values)?)
+        Ok(TrainingConfig::try_from(self.recipe.values(seed, self.model()?))?)
     }
 }
 

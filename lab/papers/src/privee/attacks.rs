@@ -52,9 +52,10 @@ impl Targets<'_> {
         self.told(curve, loss, &found)
     }
 
-    /// Runs the attack of P's code for several parties on a release, see [`towards_logits`].
-    pub(super) fn grn(
+    /// Runs a descent of P's code on a release.
+    pub(super) fn descend(
         &self,
+        descent: CodeDescent,
         curve: &str,
         release: &ReleasedScores,
         item: u64,
@@ -73,7 +74,7 @@ impl Targets<'_> {
         let top = top
             .as_ref()
             .ok_or_else(|| failed(self.truth.nrows(), "there is no top model".into()))?;
-        let (found, loss) = towards_logits(&models[1..], top, &own, p, &mut rng).map_err(off)?;
+        let (found, loss) = descent.run(&models[1..], top, &own, p, &mut rng).map_err(off)?;
         self.told(curve, loss, &found)
     }
 
@@ -97,60 +98,103 @@ impl Targets<'_> {
     }
 }
 
-/// The steps of the attack of P's code for several parties, and their length.
-const STEPS: i32 = 5;
-const RATE: f64 = 0.1;
+/// A descent of P's code: Adam on the features of all passive parties, by the mean squared
+/// difference of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CodeDescent {
+    /// True to start from normal numbers, false from 0.
+    pub(super) normal_start: bool,
+    /// True if the features are kept in [0, 1] after every step.
+    pub(super) clipped: bool,
+    /// True if scores approach the released numbers, false if logits do (errata P5).
+    pub(super) scores: bool,
+    pub(super) steps: i32,
+    pub(super) rate: f64,
+    /// The records by whose number the code divides a gradient; 0: those under attack. Adam adds
+    /// 1e-8 to the size of a gradient: among many records, those with saturated scores stand still.
+    pub(super) among: usize,
+}
 
-/// Runs the attack that P's code for several parties calls a generative regression network. It
-/// takes a few steps of Adam on the features of all passive parties (`parts`), from normal numbers,
-/// kept in [0, 1] after every step, so that the *logits* approach the released numbers (k × n;
-/// errata P5). `own` are the adversary's embeddings. Returns the estimates (d × n) and the mean
-/// squared difference before the last step, which is what P prints.
-///
-/// # Errors
-/// [`LearnerError`] if a number exceeds the range of a double.
-fn towards_logits(
-    parts: &[Arc<dyn SubModel>],
-    top: &Arc<dyn SubModel>,
-    own: &DMatrix<f64>,
-    released: &DMatrix<f64>,
-    rng: &mut dyn Rng,
-) -> Result<(DMatrix<f64>, f64), LearnerError> {
-    let mut parts = parts.iter().map(copy).collect::<Result<Vec<_>, _>>()?;
-    let mut top = copy(top)?;
-    let (d, n) = (parts.iter().map(|part| part.features()).sum(), released.ncols());
-    // Draws record by record, so that a record's start does not depend on how many follow it.
-    let mut x = DMatrix::from_fn(d, n, |_, _| StandardNormal.sample(rng));
-    let (mut first, mut second) = (DMatrix::zeros(d, n), DMatrix::zeros(d, n));
-    let mut loss = f64::NAN;
-    for step in 1..=STEPS {
-        let mut embeddings = vec![own.clone()];
-        let mut from = 0;
-        for part in &mut parts {
-            let rows = x.rows(from, part.features()).into_owned();
-            from += rows.nrows();
-            embeddings.push(part.forward(rows)?.into_matrix());
+impl CodeDescent {
+    /// The attack that P's code for several parties calls a generative regression network.
+    pub(super) const SEVERAL: Self =
+        Self { normal_start: true, clipped: true, scores: false, steps: 5, rate: 0.1, among: 0 };
+    /// The attack that P's code for two parties calls a generative regression network, on MNIST.
+    pub(super) const TWO: Self =
+        Self { normal_start: true, clipped: false, scores: true, steps: 50, rate: 0.1, among: 0 };
+    /// Gradient inversion of P's code.
+    pub(super) const INVERSION: Self =
+        Self { normal_start: false, clipped: true, scores: true, steps: 500, rate: 1e-3, among: 0 };
+
+    /// Runs the descent so that the model's numbers approach the released ones (k × n). `parts` are
+    /// the passive sub-models, `own` the adversary's embeddings. Returns the estimates (d × n) and
+    /// the mean squared difference before the last step, which is what P prints.
+    ///
+    /// # Errors
+    /// [`LearnerError`] if a number exceeds the range of a double.
+    fn run(
+        self,
+        parts: &[Arc<dyn SubModel>],
+        top: &Arc<dyn SubModel>,
+        own: &DMatrix<f64>,
+        released: &DMatrix<f64>,
+        rng: &mut dyn Rng,
+    ) -> Result<(DMatrix<f64>, f64), LearnerError> {
+        let mut parts = parts.iter().map(copy).collect::<Result<Vec<_>, _>>()?;
+        let mut top = copy(top)?;
+        let d = parts.iter().map(|part| part.features()).sum();
+        let (k, n) = released.shape();
+        let among = if self.among == 0 { n } else { self.among };
+        // Draws record by record, so that a record's start does not depend on how many follow it.
+        let mut x = match self.normal_start {
+            true => DMatrix::from_fn(d, n, |_, _| StandardNormal.sample(rng)),
+            false => DMatrix::zeros(d, n),
+        };
+        let (mut first, mut second) = (DMatrix::zeros(d, n), DMatrix::zeros(d, n));
+        let mut loss = f64::NAN;
+        for step in 1..=self.steps {
+            let mut embeddings = vec![own.clone()];
+            let mut from = 0;
+            for part in &mut parts {
+                let rows = x.rows(from, part.features()).into_owned();
+                from += rows.nrows();
+                embeddings.push(part.forward(rows)?.into_matrix());
+            }
+            let mut numbers =
+                top.forward(stacked(&embeddings.iter().collect::<Vec<_>>()))?.into_matrix();
+            if self.scores {
+                vfl_numerics::softmax_columns(&mut numbers);
+            }
+            let difference = &numbers - released;
+            loss = difference.norm_squared() / difference.len() as f64;
+            let mut slope = difference * (2.0 / (k * among) as f64);
+            if self.scores {
+                for (mut g, c) in slope.column_iter_mut().zip(numbers.column_iter()) {
+                    let mean = g.dot(&c);
+                    g.zip_apply(&c, |g, c| *g = c * (*g - mean));
+                }
+            }
+            let of_embeddings = inputs(&mut *top, &slope)?;
+            let (mut row, mut gradients) = (own.nrows(), Vec::with_capacity(parts.len()));
+            for part in &mut parts {
+                let width = part.spec().width() as usize;
+                let slope = of_embeddings.rows(row, width).into_owned();
+                gradients.push(inputs(&mut **part, &slope)?);
+                row += width;
+            }
+            let gradient = stacked(&gradients.iter().collect::<Vec<_>>());
+            first.zip_apply(&gradient, |m: &mut f64, g| *m = 0.9 * *m + 0.1 * g);
+            second.zip_apply(&gradient, |v: &mut f64, g| *v = 0.999 * *v + 0.001 * g * g);
+            let (m_scale, v_scale) = (1.0 - 0.9f64.powi(step), 1.0 - 0.999f64.powi(step));
+            x.zip_zip_apply(&first, &second, |x: &mut f64, m, v| {
+                *x -= self.rate * (m / m_scale) / ((v / v_scale).sqrt() + 1e-8);
+                if self.clipped {
+                    *x = x.clamp(0.0, 1.0);
+                }
+            });
         }
-        let difference =
-            top.forward(stacked(&embeddings.iter().collect::<Vec<_>>()))?.into_matrix() - released;
-        loss = difference.norm_squared() / difference.len() as f64;
-        let slope = difference * (2.0 / released.len() as f64);
-        let of_embeddings = inputs(&mut *top, &slope)?;
-        let (mut row, mut gradients) = (own.nrows(), Vec::with_capacity(parts.len()));
-        for part in &mut parts {
-            let width = part.spec().width() as usize;
-            gradients.push(inputs(&mut **part, &of_embeddings.rows(row, width).into_owned())?);
-            row += width;
-        }
-        let gradient = stacked(&gradients.iter().collect::<Vec<_>>());
-        first.zip_apply(&gradient, |m: &mut f64, g| *m = 0.9 * *m + 0.1 * g);
-        second.zip_apply(&gradient, |v: &mut f64, g| *v = 0.999 * *v + 0.001 * g * g);
-        let (m_scale, v_scale) = (1.0 - 0.9f64.powi(step), 1.0 - 0.999f64.powi(step));
-        x.zip_zip_apply(&first, &second, |x: &mut f64, m, v| {
-            *x = (*x - RATE * (m / m_scale) / ((v / v_scale).sqrt() + 1e-8)).clamp(0.0, 1.0);
-        });
+        Ok((x, loss))
     }
-    Ok((x, loss))
 }
 
 /// Returns a separate model with the same parameters: a pass that is differentiated stores its
@@ -186,15 +230,20 @@ mod tests {
     }
 
     /// Linear sub-models under a linear top model are one matrix, which evaluations at unit vectors
-    /// give; Adam is written out for each number.
+    /// give; Adam is written out for each number, and scores are divided out of exponentials.
     #[test]
     fn the_steps_are_those_of_one_matrix() {
+        for (scores, clipped) in [(false, true), (true, false)] {
+            steps_of_one_matrix(CodeDescent { scores, clipped, ..CodeDescent::SEVERAL });
+        }
+    }
+
+    fn steps_of_one_matrix(descent: CodeDescent) {
         let (parts, top) = ([linear(2, 3, 1), linear(3, 3, 2)], linear(2 + 6, 4, 3));
         let own = DMatrix::from_fn(2, 5, |i, j| 0.1 * i as f64 - 0.2 * j as f64);
         let released = DMatrix::from_fn(4, 5, |i, j| if i == j % 4 { 12.0 } else { -0.2 });
         let (found, loss) =
-            towards_logits(&parts, &top, &own, &released, &mut ChaCha20Rng::seed_from_u64(9))
-                .unwrap();
+            descent.run(&parts, &top, &own, &released, &mut ChaCha20Rng::seed_from_u64(9)).unwrap();
 
         let logits = |x: &DMatrix<f64>, own: &DMatrix<f64>| {
             let a = parts[0].outputs(&x.rows(0, 2).into_owned()).unwrap().into_matrix();
@@ -214,14 +263,31 @@ mod tests {
         let (mut m, mut v, mut want) =
             (DMatrix::<f64>::zeros(5, 5), DMatrix::<f64>::zeros(5, 5), f64::NAN);
         for step in 1..=5 {
-            let difference = logits(&x, &own) - &released;
+            let mut numbers = logits(&x, &own);
+            if descent.scores {
+                for mut z in numbers.column_iter_mut() {
+                    let sum: f64 = z.iter().map(|z| z.exp()).sum();
+                    z.apply(|z| *z = z.exp() / sum);
+                }
+            }
+            let difference = &numbers - &released;
             want = difference.iter().map(|e| e * e).sum::<f64>() / 20.0;
-            let gradient = &matrix * difference * (2.0 / 20.0);
+            let slope = DMatrix::from_fn(4, 5, |i, j| {
+                let of_score = |a: usize| match descent.scores {
+                    true => numbers[(a, j)] * (f64::from(a == i) - numbers[(i, j)]),
+                    false => f64::from(a == i),
+                };
+                (0..4).map(|a| difference[(a, j)] * of_score(a)).sum::<f64>()
+            });
+            let gradient = &matrix * slope * (2.0 / 20.0);
             for i in 0..25 {
                 m[i] = 0.9 * m[i] + 0.1 * gradient[i];
                 v[i] = 0.999 * v[i] + 0.001 * gradient[i].powi(2);
                 let (m, v) = (m[i] / (1.0 - 0.9f64.powi(step)), v[i] / (1.0 - 0.999f64.powi(step)));
-                x[i] = (x[i] - 0.1 * m / (v.sqrt() + 1e-8)).clamp(0.0, 1.0);
+                x[i] -= 0.1 * m / (v.sqrt() + 1e-8);
+                if descent.clipped {
+                    x[i] = x[i].clamp(0.0, 1.0);
+                }
             }
         }
         assert!((&found - &x).amax() < 1e-9 && (loss - want).abs() < 1e-9, "{found} {x}");

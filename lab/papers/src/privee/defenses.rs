@@ -8,7 +8,7 @@ use super::super::ReproduceError;
 use super::model::failed;
 
 /// P's defenses, by the names of their columns. PRIVEE is as in its authors' code: one draw for all
-/// records, from parts of [0, 3].
+/// records, from parts of [0, 3] and, for DP++, of [0, 1].
 pub(super) const DEFENSES: [(&str, &str); 8] = [
     ("none", "none"),
     ("r1", "rounding (decimals = 1)"),
@@ -16,6 +16,18 @@ pub(super) const DEFENSES: [(&str, &str); 8] = [
     ("ope", "order_preserving_encryption"),
     ("dp_0.5", "dp_gaussian (epsilon = 0.5, as_published = true)"),
     ("dp_0.7", "dp_gaussian (epsilon = 0.7, as_published = true)"),
+    ("privee_dp", "privee_dp (as_published = true)"),
+    ("privee_dp_pp", "privee_dp_plus_plus (as_published = true)"),
+];
+
+/// The defenses of table 12.
+pub(super) const TABLE_12: [(&str, &str); 8] = [
+    ("none", "none"),
+    ("r1", "rounding (decimals = 1)"),
+    ("r2", "rounding (decimals = 2)"),
+    ("ope", "order_preserving_encryption"),
+    ("dp_0.5", "dp_gaussian (epsilon = 0.5, as_published = true)"),
+    ("dp_1", "dp_gaussian (epsilon = 1.0, as_published = true)"),
     ("privee_dp", "privee_dp (as_published = true)"),
     ("privee_dp_pp", "privee_dp_plus_plus (as_published = true)"),
 ];
@@ -37,28 +49,26 @@ pub(super) fn released(
     policy: &Policy,
     logits: &DMatrix<f64>,
 ) -> Result<ReleasedScores, ReproduceError> {
+    released_at(policy, logits, 0)
+}
+
+/// Returns the release of a policy with one of several draws of its noise.
+pub(super) fn released_at(
+    policy: &Policy,
+    logits: &DMatrix<f64>,
+    draw: u8,
+) -> Result<ReleasedScores, ReproduceError> {
     let failed =
         |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
     let pipeline =
         Pipeline::build(&policy.defenses, logits.nrows(), &Grants::default()).map_err(failed)?;
     Ok(pipeline
-        .release(Logits::new(logits.clone())?, Noise::fresh([7; 32]))
+        .release(Logits::new(logits.clone())?, Noise::fresh([7 + draw; 32]))
         .map_err(failed)?
         .released)
 }
 
-/// Replaces ciphertexts, which keep their order, by their ranks among all, from 0 to 1.
-pub(super) fn numbers(released: ReleasedScores) -> ReleasedScores {
-    let ReleasedScores::Ciphertexts(cipher) = released else { return released };
-    let mut values: Vec<_> = cipher.iter().copied().collect();
-    values.sort_unstable();
-    values.dedup();
-    let last = (values.len().max(2) - 1) as f64;
-    let rank = |value| values.binary_search(&value).unwrap_or_default() as f64 / last;
-    ReleasedScores::Numbers(cipher.map(rank))
-}
-
-/// Replaces ciphertexts as P's code for several parties does: by their ranks within a record, 1/K
+/// Replaces ciphertexts as P's code does: by their ranks within a record, 1/K
 /// for the smallest to 1.
 pub(super) fn ranks(released: ReleasedScores) -> ReleasedScores {
     let ReleasedScores::Ciphertexts(cipher) = released else { return released };

@@ -2,6 +2,7 @@
 //! features, and the accuracy. This module has tables 1 to 8, for each defense by attack strength:
 //! the active party's share of the columns, in percent.
 
+mod as_code;
 mod attacks;
 mod defenses;
 mod model;
@@ -16,8 +17,9 @@ use vfl_core::types::ReleasedScores;
 use vfl_defense::policy::gaussian_scale;
 use vfl_present::progress::Progress;
 
+use self::as_code::{CodeModel, CodeSettings};
 use self::attacks::Targets;
-use self::defenses::{AWARE, DEFENSES, SCALE, numbers, policy, released, undone};
+use self::defenses::{AWARE, DEFENSES, SCALE, policy, ranks, released, undone};
 use self::model::{Model, divided, predicted, training};
 use self::sheet::{NamedSettings, PointResults, TableAxis, sheet};
 use super::document::Document;
@@ -41,7 +43,8 @@ const STRENGTHS: TableAxis = TableAxis {
 
 /// P's attacks on two parties: "GRN" as in its code, which optimises inputs from normal numbers,
 /// and gradient inversion.
-const ATTACKS: [NamedSettings; 2] = [("grn", &[("preset", "p_grn")]), ("gia", &[("preset", "p")])];
+const ATTACKS: [NamedSettings; 2] =
+    [("grn", &[("preset", "p_grn")]), ("gia", &[("preset", "p"), ("learning_rate", "0.1")])];
 
 /// Computes the tables on one data set.
 pub(super) fn run(
@@ -77,11 +80,12 @@ pub(super) fn run(
              {} records with early stopping, a rate and batches of ours; columns in their order, the active party's first",
             records.1.len()
         ),
-        "privee_dp and privee_dp_pp are as the authors' code draws them: one draw for all records, u from parts of [0, 3]; aware divides by \
-         the mean scale of each rank before it attacks"
+        "privee_dp and privee_dp_pp are as the authors' code draws them: one draw for all records, u from parts of [0, 3] and of [0, 1]; \
+         aware divides by the mean scale of each rank before it attacks"
             .into(),
-        "order-preserving ciphertexts stand for scores by their rank among all values, scaled to [0, 1]: an attack needs numbers".into(),
+        "order-preserving ciphertexts stand for scores by their rank in their record, from 1/K to 1: an attack needs numbers".into(),
     ];
+    as_code::note(&mut document);
     Ok(document)
 }
 
@@ -113,7 +117,7 @@ fn one(
         let all = released(&policy, &test_logits)?;
         let kept = accuracy(&all.predicted_labels(), &subject.labels)?;
         out.push((format!("accuracy_change_{name}"), 100.0 * (kept - undefended)));
-        releases.push((name, numbers(released(&policy, &logits)?)));
+        releases.push((name, ranks(released(&policy, &logits)?)));
     }
     if let Some((_, ReleasedScores::Numbers(p))) =
         releases.iter().find(|(name, _)| *name == "privee_dp")
@@ -134,6 +138,13 @@ fn one(
                 (place as u64) << 40 | strength as u64,
             )?);
         }
+    }
+    if let Some(settings) = CodeSettings::two_parties(subject) {
+        let split = divided(subject.features(), strength, 1)?;
+        let model = &config.values().model;
+        let code = CodeModel::train(subject, settings, model, records, &split, seed)?;
+        out.extend(code.accuracies()?);
+        out.extend(code.losses()?);
     }
     Ok(out)
 }

@@ -81,16 +81,28 @@ impl Model {
         (x, labels): &(DMatrix<f64>, Vec<u32>),
         split: &VerticalSplit,
     ) -> Result<Self, ReproduceError> {
-        let k = subject.classes();
-        let trained = TrainedParties::train(config, k, (x, labels), split);
-        let passive: Vec<usize> =
-            split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
+        let trained = TrainedParties::train(config, subject.classes(), (x, labels), split)
+            .map_err(|e| failed(split.total() - split.active().len(), e.to_string()))?;
+        Self::of(
+            trained,
+            subject.classes(),
+            [(x, labels), (subject.test_records(), &subject.labels)],
+        )
+    }
+
+    /// Returns the view of an adversary at the active party, with the accuracy on two sets of
+    /// records (d_t × n each).
+    pub(super) fn of(
+        trained: TrainedParties,
+        k: usize,
+        sets: [(&DMatrix<f64>, &[u32]); 2],
+    ) -> Result<Self, ReproduceError> {
+        let passive = trained.columns[1..].concat();
         let d = passive.len();
-        let trained = trained.map_err(|e| failed(d, e.to_string()))?;
         let top = trained.top.clone().ok_or_else(|| failed(d, "there is no top model".into()))?;
         let own = trained.models[0].spec().width() as usize;
         let network = KnownNetwork::under_top(trained.models[1..].to_vec(), top);
-        let width = split.active().len() + own;
+        let width = trained.columns[0].len() + own;
         let known = network.and_then(|network| {
             KnownModel::of_network(DMatrix::zeros(k, width), DVector::zeros(k), network)
         });
@@ -101,9 +113,7 @@ impl Model {
             error,
         })?;
         let mut model = Self { trained, passive, known, accuracy: [0.0; 2] };
-        for (at, (x, labels)) in
-            [(x, labels), (subject.test_records(), &subject.labels)].into_iter().enumerate()
-        {
+        for (at, (x, labels)) in sets.into_iter().enumerate() {
             model.accuracy[at] = accuracy(&predicted(&model.served(x)?.1)?, labels)?;
         }
         Ok(model)

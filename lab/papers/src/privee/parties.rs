@@ -7,7 +7,9 @@ use std::time::Duration;
 use nalgebra::DMatrix;
 use vfl_attack::Settings;
 use vfl_core::metrics::{accuracy, squared_error_by_record};
+use vfl_core::model::TrainingConfig;
 use vfl_core::types::ReleasedScores;
+use vfl_datasets::VerticalSplit;
 use vfl_defense::policy::gaussian_scale;
 use vfl_present::progress::Progress;
 
@@ -17,8 +19,9 @@ use super::super::statistics::mean;
 use super::super::sweep::select;
 use super::super::workers::{cpu_time, in_order};
 use super::super::{Figure, Options, ReproduceError};
-use super::attacks::Targets;
-use super::defenses::{AWARE, SCALE, policy, ranks, released, undone};
+use super::as_code::{self, CodeModel, CodeSettings};
+use super::attacks::{CodeDescent, Targets};
+use super::defenses::{AWARE, SCALE, TABLE_12, policy, ranks, released, undone};
 use super::model::{Model, divided, failed, predicted, training};
 use super::sheet::{NamedSettings, PointResults, TableAxis, sheet};
 
@@ -45,28 +48,17 @@ const BY_PARTIES: TableAxis = TableAxis {
     range: (2, 100),
 };
 
-/// The attack of P's code for several parties (tables 10 and 11), implemented by [`Targets::grn`].
+/// The attack of P's code for several parties (tables 10 and 11), implemented by
+/// [`CodeDescent`].
 const GRN: NamedSettings = (
     "grn",
     &[("start", "normal"), ("steps", "5"), ("learning_rate", "0.1"), ("towards", "logits")],
 );
-/// P's gradient inversion for several parties (table 12), with steps a hundredth of those for two.
-const GIA: NamedSettings = ("gia", &[("preset", "p"), ("learning_rate", "0.001")]);
-/// The same with P's steps for two parties, which minimise the loss. Defenses are compared by the
-/// feature error of this adversary.
-const GIA_FULL: NamedSettings = ("gia_full", &[("preset", "p")]);
-
-/// The defenses of table 12.
-const TABLE_12: [(&str, &str); 8] = [
-    ("none", "none"),
-    ("r1", "rounding (decimals = 1)"),
-    ("r2", "rounding (decimals = 2)"),
-    ("ope", "order_preserving_encryption"),
-    ("dp_0.5", "dp_gaussian (epsilon = 0.5, as_published = true)"),
-    ("dp_1", "dp_gaussian (epsilon = 1.0, as_published = true)"),
-    ("privee_dp", "privee_dp (as_published = true)"),
-    ("privee_dp_pp", "privee_dp_plus_plus (as_published = true)"),
-];
+/// P's gradient inversion (table 12).
+const GIA: NamedSettings = ("gia", &[("preset", "p")]);
+/// The same with steps that minimise the loss. Defenses are compared by the feature error of this
+/// adversary.
+const GIA_FULL: NamedSettings = ("gia_full", &[("preset", "p"), ("learning_rate", "0.1")]);
 
 /// A model, and what attacks on it need.
 struct AttackContext<'a> {
@@ -135,7 +127,8 @@ impl<'a> AttackContext<'a> {
 
     /// Runs "GRN" under a name.
     fn grn(&self, name: &str, release: &ReleasedScores) -> Result<PointResults, ReproduceError> {
-        self.targets.grn(&format!("{}_{name}", GRN.0), release, 2 << 40)
+        let curve = format!("{}_{name}", GRN.0);
+        self.targets.descend(CodeDescent::SEVERAL, &curve, release, 2 << 40)
     }
 
     /// Attacks PRIVEE-DP, without and with knowledge of it: the change of accuracy, "GRN", and
@@ -186,6 +179,8 @@ pub(in super::super) fn by_epsilon(
         cpu += time;
         Ok(())
     })?;
+    let (code, time) = timed(|| as_code(subject, &config, &split, options.seed))?;
+    cpu += time;
     let mut progress = Progress::start("p-table10", values.len() as u64);
     let attacked =
         models.first().map(|model| AttackContext::new(model, subject, &drawn, options.seed));
@@ -197,9 +192,22 @@ pub(in super::super) fn by_epsilon(
             None => {
                 let of_exact =
                     [attacked.grn("none", &exact)?, attacked.invert(GIA_FULL, "none", &exact)?];
-                Ok([attacked.facts()?, of_exact.concat()].concat())
+                let mut found = [attacked.facts()?, of_exact.concat()].concat();
+                if let Some(code) = &code {
+                    found.extend(code.accuracies()?);
+                    found.extend(code.losses_behind(&[("none", "none")])?);
+                }
+                Ok(found)
             }
-            Some(at) => Ok(attacked.privee(values[at] as f64 / 100.0)?.0),
+            Some(at) => {
+                let epsilon = values[at] as f64 / 100.0;
+                let text = format!("privee_dp (as_published = true, epsilon = {epsilon:?})");
+                let mut found = attacked.privee(epsilon)?.0;
+                if let Some(code) = &code {
+                    found.extend(code.losses_behind(&[("privee_dp", &text)])?);
+                }
+                Ok(found)
+            }
         })
     };
     let mut found: Vec<PointResults> = Vec::new();
@@ -223,6 +231,7 @@ pub(in super::super) fn by_epsilon(
     );
     document.notes =
         notes(records.1.len(), "one model of 25 parties for all ε, where P trains one for each");
+    as_code::note(&mut document);
     Ok(document)
 }
 
@@ -256,6 +265,10 @@ pub(in super::super) fn by_parties(
         }
         found.extend(attacked.invert(GIA, AWARE, &aware)?);
         found.extend(of_privee);
+        if let Some(code) = as_code(subject, &config, &split, options.seed)? {
+            found.extend(code.accuracies()?);
+            found.extend(code.losses()?);
+        }
         Ok(found)
     };
     let work = |piece: usize| timed(|| one(piece));
@@ -278,7 +291,23 @@ pub(in super::super) fn by_parties(
         drawn.records(),
     );
     document.notes = notes(records.1.len(), "a model for each number of parties");
+    as_code::note(&mut document);
     Ok(document)
+}
+
+/// Trains a model for several parties as P's code does, if its settings for the data set are known.
+fn as_code(
+    subject: &ExperimentModel,
+    config: &TrainingConfig,
+    split: &VerticalSplit,
+    seed: u64,
+) -> Result<Option<CodeModel>, ReproduceError> {
+    let model = &config.values().model;
+    // Its epochs are few, so that all training records take part.
+    let records = subject.own_records(None, seed);
+    CodeSettings::several_parties(subject)
+        .map(|settings| CodeModel::train(subject, settings, model, &records, split, seed))
+        .transpose()
 }
 
 /// Returns the notes for the reader.
@@ -292,9 +321,9 @@ fn notes(trained_on: usize, models: &str) -> Vec<String> {
          parties, which share the other half in equal parts, are the target"
             .into(),
         "grn is the attack of P's code for several parties: five steps towards logits that equal what was released; gia is its gradient \
-         inversion, 500 steps of 0.001 from 0; gia_full is gradient inversion in P's steps for two parties, 500 of 0.1"
+         inversion, 500 steps of 0.001 from 0; gia_full is gradient inversion in 500 steps of 0.1"
             .into(),
-        "PRIVEE is as the authors' code draws it: one draw for all records, u from parts of [0, 3]; aware divides by the mean scale of \
+        "PRIVEE is as the authors' code draws it: one draw for all records, u from parts of [0, 3] and of [0, 1] (DP++); aware divides by the mean scale of \
          each rank before it attacks. The rank of a ciphertext in its record, from 1/K to 1, stands for a score"
             .into(),
     ]

@@ -187,15 +187,15 @@ impl GradientInversion {
         }
     }
 
-    /// Returns P's settings for MNIST, which are in its code and not in its text: from 0, clipped
-    /// to the box, 500 steps of 0.1. The loss is the squared differences that P reports (table 5).
-    /// Of the minimised loss the text says only "divergence".
+    /// Returns P's settings, which are in its code and not in its text: from 0, clipped to the box,
+    /// 500 steps of 0.001 (the 0.1 of its configuration file is not read). The loss is the squared
+    /// differences that P reports (table 5). Of the minimised loss the text says only "divergence".
     #[must_use]
     pub fn of_paper_p() -> Self {
         Self {
             order: Some(Order::First),
             steps: 500,
-            learning_rate: 0.1,
+            learning_rate: 1e-3,
             loss: Some(Loss::Mse),
             stop_loss: 0.0,
             ..Self::default()
@@ -206,7 +206,13 @@ impl GradientInversion {
     /// MNIST: no generator, but 50 steps of 0.1 on the features from normal numbers, not clipped.
     #[must_use]
     pub fn of_paper_p_without_generator() -> Self {
-        Self { start: Start::Normal, projected: false, steps: 50, ..Self::of_paper_p() }
+        Self {
+            start: Start::Normal,
+            projected: false,
+            steps: 50,
+            learning_rate: 0.1,
+            ..Self::of_paper_p()
+        }
     }
 
     /// Returns the settings with steps of this order.
@@ -312,8 +318,8 @@ static PRESET: Setting<Preset> = Setting {
     key: "preset",
     takes: "settings of gradient inversion that are not given one by one: `own` (the default: to convergence), `j` (of that paper: \
             loss = mse, not projected, learning_rate = 0.001, stop_loss = 0), `p` (loss = mse, projected, steps = 500, \
-            learning_rate = 0.1, stop_loss = 0) or `p_grn` (the same from normal numbers, not projected, 50 steps: what that \
-            paper's code does in place of a generator)",
+            learning_rate = 0.001, stop_loss = 0) or `p_grn` (the same from normal numbers, not projected, 50 steps of 0.1: what \
+            that paper's code does in place of a generator)",
     read: |value| match value.trim() {
         "own" => Some(Preset::Own),
         "j" => Some(Preset::J),

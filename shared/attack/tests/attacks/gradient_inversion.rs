@@ -706,7 +706,7 @@ fn the_preset_of_the_paper_is_what_the_paper_says() {
     let by_hand = [
         ("loss", "mse"),
         ("steps", "500"),
-        ("learning_rate", "0.1"),
+        ("learning_rate", "0.001"),
         ("stop_loss", "0"),
         ("projected", "true"),
     ];

@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 
 use super::contract::{
-    BackwardError, Head, InitialSeed, Parameters, SubModel, SubModelOrigin, start_of,
+    BackwardError, Head, InitialSeed, Parameters, SubModel, SubModelOrigin, Tensor, start_of,
 };
 use super::optimiser::Adam;
 use super::privacy::{Privacy, PrivacyConfig, PrivacyError, PrivacyStatement};
@@ -145,6 +145,11 @@ impl PartyLearner {
             checkpoint: None,
             privacy: None,
         })
+    }
+
+    /// Sets the initial parameters, block by block, before the first batch.
+    pub fn initialise(&mut self, set: &mut dyn FnMut(Tensor<&mut [f64]>)) {
+        self.model.tensors_mut().into_iter().for_each(set);
     }
 
     /// Adds differential privacy of the parameters, before the first batch;
@@ -336,6 +341,11 @@ impl HeadLearner {
     #[must_use]
     pub fn new(config: &TrainingConfig, head: Box<dyn Head>) -> Self {
         Self { head, adam: Adam::new(config), checkpoint: None }
+    }
+
+    /// Sets the initial parameters of the head, as [`PartyLearner::initialise`] does.
+    pub fn initialise(&mut self, set: &mut dyn FnMut(Tensor<&mut [f64]>)) {
+        self.head.tensors_mut().into_iter().for_each(set);
     }
 
     /// Returns the output widths of the parties, the active party's first.

@@ -62,10 +62,13 @@ fn perturbation_matches_the_golden_vectors() {
 
 #[test]
 fn published_scales_fall_with_the_rank() {
-    // u = 0.5 in every part of [0, 3]: 3 (r + ½) / 3 for ranks from below; scales 2 (smallest
-    // score) to 1.
+    // u = 0.5 in every part of [0, 1]: (r + ½) / 3 for ranks from below; scales 2 (smallest score)
+    // to 1.
     let p = perturbed(&plus(&[1.0, 2.0], Template::Identity, true), &[0.5, 0.2, 0.3], &[0.5; 3]);
-    close(&p, &[0.5 * 3.5, 0.2 * 2.0, 0.3 * 3.25], 1e-15);
+    close(&p, &[0.5 * (11.0 / 6.0), 0.2 * (4.0 / 3.0), 0.3 * 1.75], 1e-15);
+    // PRIVEE-DP draws from [0, 3].
+    let p = perturbed(&dp(2.0, Template::Identity, true), &[0.5, 0.2, 0.3], &[0.5; 3]);
+    close(&p, &[0.5 * 6.0, 0.2 * 2.0, 0.3 * 4.0], 1e-15);
 }
 
 #[test]
