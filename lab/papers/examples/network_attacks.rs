@@ -36,8 +36,11 @@ const SETS: [DatasetName; 4] =
 /// The sum of squared differences of centred log-ratios below which a record's scores are met.
 const MET: f64 = 1e-10;
 
-/// The attacks: name in the table, and settings of gradient inversion (none: no descent).
-const ATTACKS: [(&str, Option<&[(&str, &str)]>); 6] = [
+/// The settings of gradient inversion; `None`: no descent.
+type Descent<'a> = Option<&'a [(&'a str, &'a str)]>;
+
+/// The attacks, by their names in the table.
+const ATTACKS: [(&str, Descent<'_>); 6] = [
     ("½", None),
     ("first order, J's settings", Some(&[("preset", "j")])),
     ("first order, squared logarithms from 0", Some(&[("order", "first")])),
@@ -122,10 +125,7 @@ fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
 
 impl Case {
     /// Returns errors and whether the scores are met, record by record.
-    fn attack(
-        &self,
-        settings: Option<&[(&str, &str)]>,
-    ) -> Result<Vec<(f64, bool)>, Box<dyn Error>> {
+    fn attack(&self, settings: Descent<'_>) -> Result<Vec<(f64, bool)>, Box<dyn Error>> {
         let (d, n) = self.truth.shape();
         let view =
             AdversaryView::new(&self.known, &self.y, &self.released, Replacement::default())?;

@@ -1127,13 +1127,13 @@ fn the_loss_that_p_prints_is_not_the_error_of_features() {
     let options = Options {
         records: Some(20),
         dimensions: vec![50],
-        own_records: Some(700),
+        own_records: Some(600),
         ..Options::default()
     };
     let document = run(Figure::PTables, &subject, &options).unwrap();
     let of = |name: &str| document.curve(name).unwrap().mean[0];
     // 17.1 is the squared distance of a one-hot vector of 11 classes and its image; softer scores give less, and never more than twice.
-    assert!((5.0..35.0).contains(&of("gia_privee_dp")), "{}", of("gia_privee_dp"));
+    assert!((3.0..35.0).contains(&of("gia_privee_dp")), "{}", of("gia_privee_dp"));
     assert!(of("gia_privee_dp") > 100.0 * of("gia_none"));
     assert!(
         of("gia_privee_dp_error") < 1.0
@@ -1149,8 +1149,11 @@ fn the_loss_that_p_prints_is_not_the_error_of_features() {
         "{:?}",
         document.checks
     );
-    let again = run(Figure::PTables, &subject, &Options { threads: 1, ..options }).unwrap();
-    assert_eq!(again.without_times(), document.without_times());
+    let [one, two] = [1, 2].map(|threads| {
+        let options = Options { threads, own_records: Some(130), ..options.clone() };
+        run(Figure::PTables, &subject, &options).unwrap().without_times()
+    });
+    assert_eq!(one, two);
 }
 
 /// P's tables 10 to 12 on a small set: however many parties share them, the features that are attacked are the same; what P prints grows

@@ -55,7 +55,7 @@ pub(super) struct CodeSettings {
     epochs: u32,
     rate: f64,
     loss: TrainingLoss,
-    /// What the code calls a generative regression network.
+    /// The descent that the code calls a generative regression network.
     grn: CodeDescent,
     defenses: &'static [(&'static str, &'static str)],
 }
