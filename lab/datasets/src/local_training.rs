@@ -335,6 +335,7 @@ pub fn start(config: &TrainingConfig) -> InitialSeed {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use vfl_core::model::{Combiner, ModelConfig, TrainingValues};
 
     /// Central differences of the loss that the doc comment states.
     #[test]
@@ -356,6 +357,37 @@ mod tests {
             };
             let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
             assert!((found[at] - slope).abs() < 1e-9, "{at}: {} {slope}", found[at]);
+        }
+    }
+
+    /// With steps too small to count, what comes back is the start. Inputs and outputs of each layer
+    /// differ, so that a bound by outputs would show.
+    #[test]
+    fn layers_start_within_the_root_of_their_inputs() {
+        let settings = serde_json::json!({ "hidden": [4], "activation": "relu" });
+        let settings = settings.as_object().cloned().unwrap();
+        let values = TrainingValues {
+            epochs: 1,
+            learning_rate: 1e-12,
+            l2: 0.0,
+            validation_share: 0.0,
+            model: ModelConfig::new(Combiner::Concat, "mlp", Some(64), settings).unwrap(),
+            ..TrainingValues::default()
+        };
+        let config = TrainingConfig::try_from(values).unwrap();
+        let split = VerticalSplit::window(0, 100, 200).unwrap();
+        let (x, labels) = (DMatrix::from_element(200, 6, 0.5), [0, 1, 2, 0, 1, 2]);
+        let training = (&config, TrainingLoss::SoftmaxTwice);
+        let trained = TrainedParties::train_in_order(training, 3, (&x, &labels), &split).unwrap();
+        let top = trained.top.unwrap();
+        let parts = trained.models.iter().map(|part| (part, [100, 4].as_slice()));
+        for (model, inputs) in parts.chain([(&top, [128].as_slice())]) {
+            for (layer, inputs) in model.layers().unwrap().into_iter().zip(inputs) {
+                let reach = 1.0 / f64::from(*inputs).sqrt();
+                let largest = layer.weights.amax();
+                assert!(largest <= reach + 1e-9 && largest > 0.9 * reach, "{largest} {reach}");
+                assert!(layer.bias.is_none_or(|bias| bias.amax() <= reach + 1e-9));
+            }
         }
     }
 }
