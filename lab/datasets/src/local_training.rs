@@ -360,8 +360,8 @@ mod tests {
         }
     }
 
-    /// With steps too small to count, what comes back is the start. Inputs and outputs of each layer
-    /// differ, so that a bound by outputs would show.
+    /// With steps too small to count, what comes back is the start. Inputs and outputs of each
+    /// layer differ, so that a bound by outputs would show.
     #[test]
     fn layers_start_within_the_root_of_their_inputs() {
         let settings = serde_json::json!({ "hidden": [4], "activation": "relu" });
