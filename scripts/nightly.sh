@@ -2,7 +2,7 @@
 # Runs what takes longer than a change should wait for: the gate without a limit of time and with the images compiled as
 # `docker compose up --build` does, the semidefinite oracle and the benchmarks, the whole fault matrix, the figures of trainings
 # (beside SecretFlow's SPU), a classifier on many views of private trainings, the labels of a million private releases, ten million
-# records scored by Spark, and fuzzing.
+# records scored by Spark, the five highest of encrypted scores, and fuzzing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,4 +34,6 @@ scripts/training-figures.sh --out "$out/training-figures"
 CLOISON_ROWS=1000000 cargo test --release --workspace --locked --test integration many_labels
 CLOISON_VIEWS=40000 cargo test --release -p vfl-mpc --locked --test computation distinguisher
 scripts/spark.sh 10000000 "$out/spark"
+cargo test --release --locked --manifest-path scripts/homomorphic/Cargo.toml
+cargo run --release --locked --manifest-path scripts/homomorphic/Cargo.toml -- 10 100
 ((fuzz == 0)) || scripts/fuzz.sh --seconds "$fuzz"

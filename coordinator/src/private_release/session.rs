@@ -33,7 +33,7 @@ use crate::registry::PublishedModel;
 /// next one is gathered.
 const GROUPS: usize = 2;
 /// The time in which a party whose link ended says why.
-const REASON: Duration = Duration::from_secs(3);
+const REASON: Duration = Duration::from_secs(1);
 /// The pause between looks at the clock.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -126,8 +126,10 @@ impl Session<'_> {
         let places = ReleaseProgram::places(self.terms);
         let (channels, arrivals) = places.channels_by(Member::Coordinator, out, wrap)?;
         let (jobs, queue) = std::sync::mpsc::channel();
+        // Where the active party waits longer for an answer, it hears from here who was silent.
+        let patience = self.timeout.min(PATIENCE);
         let work =
-            channels.release(credentials, program, MaskKeyExchange::Elsewhere, PATIENCE, queue);
+            channels.release(credentials, program, MaskKeyExchange::Elsewhere, patience, queue);
         let mut work = std::pin::pin!(work);
         let mut replies = SelectAll::new();
         for (place, stream) in std::iter::once(active).chain(passive).enumerate() {
@@ -138,22 +140,28 @@ impl Session<'_> {
         let mut decisions = FuturesUnordered::new();
         let mut computed = FuturesUnordered::new();
         let mut clock = tokio::time::interval(TICK);
+        // The time at which each party last sent something.
+        let mut heard = vec![Instant::now(); self.parties.len()];
         loop {
             tokio::select! {
                 ended = &mut work => {
                     let refusal = match ended {
                         Ok(()) => Refusal::internal("the private computation ended early"),
-                        Err(refusal) => refusal,
+                        Err(refusal) => self.silent_longest(&heard, refusal),
                     };
                     return Err(self.reason(&mut replies, refusal).await);
                 }
                 Some((place, reply)) = replies.next() => match self.read(place, reply)? {
                     None => return Ok(()),
                     Some(ReleaseReply::Piece(ComputationPiece { party: None, data })) => {
+                        heard[place] = Instant::now();
                         let party = Some(self.parties[place].name.clone());
                         arrivals.deliver(ComputationPiece { party, data }).await?;
                     }
-                    Some(ReleaseReply::Piece(piece)) => self.relay(place, piece).await?,
+                    Some(ReleaseReply::Piece(piece)) => {
+                        heard[place] = Instant::now();
+                        self.relay(place, piece).await?;
+                    }
                     Some(ReleaseReply::Request(request)) if place == 0 => {
                         decisions.push(self.decide(&mut stages, request)?);
                     }
@@ -427,6 +435,22 @@ impl Session<'_> {
             self.refuse(number, refusal, &self.parties[1..]).await?;
         }
         Ok(())
+    }
+
+    /// Returns a refusal that names the passive party which computes, where the active party sends
+    /// nothing because it waits for that one: it was heard of later.
+    fn silent_longest(&self, heard: &[Instant], refusal: Refusal) -> Refusal {
+        let active = &self.parties[0].who;
+        let computing = &self.terms.layout.computing;
+        let place = self.parties.iter().position(|party| party.name == *computing);
+        let Some(place) = place.filter(|place| heard[*place] < heard[0]) else { return refusal };
+        match refusal.kind {
+            RefusalKind::DeadlineExceeded => {
+                let message = refusal.message.replace(active.as_str(), &self.parties[place].who);
+                Refusal::new(refusal.kind, message)
+            }
+            _ => refusal,
+        }
     }
 
     /// Returns why the computation ended: a party that is at fault says so itself, or is gone from

@@ -1,9 +1,11 @@
-//! An attack and a defense in a crate of one's own, to copy.
+//! An attack, a defense and a metric in a crate of one's own, to copy.
 //!
 //! - [`NearestToMean`] is an attack: the solution of A x = b' nearest to means of the features that
 //!   the adversary knows.
 //! - [`Floor`] is a defense: scores below a threshold become 0, and the others are scaled to sum to
 //!   1.
+//! - [`MeanAbsoluteError`] is a metric: the mean distance of a value from its estimate. The metrics
+//!   of audits are a list in `vfl-core`; one of another crate is called by one's own program.
 //!
 //! `cargo run --example compare` in this directory runs the attack on exact scores and on defended
 //! ones.
@@ -11,6 +13,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use vfl_attack::{AdversaryView, Attack, AttackError, Evidence, Needs, Reconstruction, Status};
+use vfl_core::metrics::{Direction, Metric, MetricError, Unit, mse};
 use vfl_core::types::ReleasedScores;
 use vfl_defense::{Contract, Defense, DefenseError, Noise, Output};
 
@@ -91,6 +94,7 @@ impl Defense for Floor {
             keeps_arg_max: true,
             keeps_ranking: false,
             randomised: false,
+            // log2 of the number of releases, where they are few: of a label log2 k.
             bits: None,
         }
     }
@@ -109,10 +113,81 @@ impl Defense for Floor {
     }
 }
 
+/// The metric: the mean of |x̂ − x| over features and records, in [0, 1].
+#[derive(Debug, Clone, Copy)]
+pub struct MeanAbsoluteError;
+
+impl Metric for MeanAbsoluteError {
+    fn name(&self) -> &'static str {
+        "mean_absolute_error"
+    }
+
+    fn title(&self) -> &'static str {
+        "mean absolute error"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "the mean distance of a feature from its estimate"
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Coefficient
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Lower
+    }
+
+    fn measure(
+        &self,
+        of: &vfl_core::metrics::Reconstruction<'_>,
+    ) -> Result<Option<f64>, MetricError> {
+        // It refuses estimates of another shape.
+        mse(of.estimates, of.truth)?;
+        let sum: f64 = of.estimates.iter().zip(of.truth).map(|(e, x)| (e - x).abs()).sum();
+        Ok(Some(sum / of.truth.len() as f64))
+    }
+
+    /// Returns the most that one record moves the figure. A record with the estimates e adds
+    /// between 0 and Σ_j max(e_j, 1 − e_j) / (n d), wherever in [0, 1] its features lie.
+    fn sensitivity(&self, estimates: &DMatrix<f64>) -> Option<f64> {
+        let of_record = |e: f64| e.max(1.0 - e);
+        let most = estimates.column_iter().map(|e| e.iter().copied().map(of_record).sum::<f64>());
+        Some(most.fold(0.0, f64::max) / estimates.len() as f64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::world::World;
+
+    /// By hand: |0.5 − 0| and |0 − 1| of two records, and what the second adds at most.
+    #[test]
+    fn the_metric_is_the_mean_distance() {
+        let estimates = DMatrix::from_row_slice(1, 2, &[0.5, 0.0]);
+        let truth = DMatrix::from_row_slice(1, 2, &[0.0, 1.0]);
+        let classify = |_: &DMatrix<f64>| -> Result<Vec<u32>, MetricError> { Ok(Vec::new()) };
+        let of = |truth| vfl_core::metrics::Reconstruction {
+            estimates: &estimates,
+            truth,
+            classify: &classify,
+        };
+        assert_eq!(MeanAbsoluteError.measure(&of(&truth)).unwrap(), Some(0.75));
+        assert_eq!(MeanAbsoluteError.sensitivity(&estimates), Some(0.5));
+        let short = DMatrix::zeros(1, 1);
+        assert!(MeanAbsoluteError.measure(&of(&short)).is_err());
+        // On a model: the estimates of an attack that is exact.
+        let world = World::new(4, 3, 50);
+        let attack = NearestToMean { means: DVector::from_element(3, 0.9) };
+        let estimates = world.estimates(&attack, &world.scores()).unwrap();
+        let of = vfl_core::metrics::Reconstruction {
+            estimates: &estimates,
+            truth: world.truth(),
+            classify: &classify,
+        };
+        assert!(MeanAbsoluteError.measure(&of).unwrap().unwrap() < 1e-10);
+    }
 
     #[test]
     fn with_fewer_features_than_classes_the_attack_is_exact() {
@@ -162,7 +237,6 @@ pub mod world {
     use rand_chacha::ChaCha20Rng;
     use vfl_attack as attack;
     use vfl_attack::{KnownModel, Replacement};
-    use vfl_core::metrics::mse;
     use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits};
 
     use super::*;
@@ -212,6 +286,28 @@ pub mod world {
             self.x.column_mean()
         }
 
+        /// The passive features, d × n.
+        #[must_use]
+        pub fn truth(&self) -> &DMatrix<f64> {
+            &self.x
+        }
+
+        /// The estimates of an attack on a release, d × n.
+        ///
+        /// # Errors
+        /// Those of the attack.
+        pub fn estimates(
+            &self,
+            attack: &dyn Attack,
+            released: &ReleasedScores,
+        ) -> Result<DMatrix<f64>, AttackError> {
+            // Half a step of what the defense set to 0 would do better than the default; see
+            // `Floor`.
+            let view = AdversaryView::new(&self.model, &self.y, released, Replacement::default())?;
+            // Says what is missing if the view has not what the attack needs.
+            Ok(attack::run(attack, &view, 1)?.estimates)
+        }
+
         /// The mean squared error of an attack on a release, per feature.
         ///
         /// # Errors
@@ -224,12 +320,8 @@ pub mod world {
             attack: &dyn Attack,
             released: &ReleasedScores,
         ) -> Result<f64, AttackError> {
-            // Half a step of what the defense set to 0 would do better than the default; see
-            // `Floor`.
-            let view = AdversaryView::new(&self.model, &self.y, released, Replacement::default())?;
-            // Says what is missing if the view has not what the attack needs.
-            let found = attack::run(attack, &view, 1)?;
-            Ok(mse(&found.estimates, &self.x).expect("estimates of the records' shape").overall)
+            let estimates = self.estimates(attack, released)?;
+            Ok(mse(&estimates, &self.x).expect("estimates of the records' shape").overall)
         }
     }
 }

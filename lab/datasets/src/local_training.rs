@@ -9,8 +9,8 @@ use rand_chacha::ChaCha20Rng;
 use vfl_core::model::contract::{InitialSeed, Tensor, start_of};
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{
-    HeadLearner, LearnerError, PartyLearner, Schedule, SubModel, TrainingConfig, cross_entropy,
-    heads, kinds,
+    Combiner, HeadLearner, LearnerError, PartyLearner, Schedule, SpecError, SubModel,
+    TrainingConfig, cross_entropy, heads, kinds,
 };
 use vfl_core::types::{
     ConfidenceScores, FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError,
@@ -44,6 +44,21 @@ impl TrainingLoss {
     }
 }
 
+/// The gradient of a training's loss with respect to the logits (k × n), by the labels.
+type LossGradient<'a> = dyn Fn(Logits, &[u32]) -> Result<DMatrix<f64>, LearnerError> + 'a;
+
+/// Returns the gradient with respect to `z`, (k + 1) × n, of the mean over the records of the cross
+/// entropies of σ(z_1) to σ(z_k), summed over the classes. The last output belongs to no class.
+fn of_sigmoids(mut z: DMatrix<f64>, labels: &[u32]) -> DMatrix<f64> {
+    let (last, n) = (z.nrows().saturating_sub(1), labels.len().max(1) as f64);
+    for (mut z, &label) in z.column_iter_mut().zip(labels) {
+        z.apply(|z| *z = 1.0 / (1.0 + (-*z).exp()) / n);
+        z[label as usize] -= 1.0 / n;
+        z[last] = 0.0;
+    }
+    z
+}
+
 /// A model trained in one process.
 pub struct LocalTraining {
     /// The learners, the active party's first.
@@ -68,36 +83,46 @@ impl LocalTraining {
         labels: &[u32],
         start: InitialSeed,
     ) -> Result<Self, LearnerError> {
+        let mut model = Self::begin(config, classes, parties, start)?;
+        model.run(config, labels, &|z, labels| TrainingLoss::CrossEntropy.gradient(z, labels))?;
+        Ok(model)
+    }
+
+    /// Runs the steps of [`LocalTraining::train`], by the gradient of a loss with respect to the
+    /// logits. Early stopping goes by the cross entropy.
+    fn run(
+        &mut self,
+        config: &TrainingConfig,
+        labels: &[u32],
+        gradient: &LossGradient<'_>,
+    ) -> Result<(), LearnerError> {
         let values = config.values();
         let mut schedule = Schedule::new(config, labels.len());
         let validation = schedule.validation().to_vec();
-        let mut model = Self {
-            chosen: !validation.is_empty(),
-            ..Self::begin(config, classes, parties, start)?
-        };
+        self.chosen = !validation.is_empty();
         let (mut best, mut best_epoch) = (f64::INFINITY, 0);
         for epoch in 1..=values.epochs {
             for batch in schedule.next_epoch() {
-                model.step(&batch, labels)?;
+                self.step_by(gradient, &batch, labels)?;
             }
             if validation.is_empty() {
                 continue;
             }
             let (loss, _, _) =
-                cross_entropy(model.logits(&validation, true)?, &classes_of(&validation, labels));
+                cross_entropy(self.logits(&validation, true)?, &classes_of(&validation, labels));
             if loss < best {
                 (best, best_epoch) = (loss, epoch);
-                model.parties.iter_mut().for_each(PartyLearner::checkpoint);
-                model.head.checkpoint();
+                self.parties.iter_mut().for_each(PartyLearner::checkpoint);
+                self.head.checkpoint();
             } else if epoch - best_epoch >= values.patience {
                 break;
             }
         }
-        if model.chosen {
-            model.parties.iter_mut().try_for_each(PartyLearner::restore)?;
-            model.head.restore()?;
+        if self.chosen {
+            self.parties.iter_mut().try_for_each(PartyLearner::restore)?;
+            self.head.restore()?;
         }
-        Ok(model)
+        Ok(())
     }
 
     /// Creates the parties and the head before the first step.
@@ -129,17 +154,17 @@ impl LocalTraining {
         batch: &[u32],
         labels: &[u32],
     ) -> Result<Vec<OutputGradient>, LearnerError> {
-        self.step_by(TrainingLoss::CrossEntropy, batch, labels)
+        self.step_by(&|z, labels| TrainingLoss::CrossEntropy.gradient(z, labels), batch, labels)
     }
 
-    /// Runs one step as [`LocalTraining::step`] does, by another loss.
+    /// Runs one step as [`LocalTraining::step`] does, by the gradient of another loss.
     fn step_by(
         &mut self,
-        loss: TrainingLoss,
+        gradient: &LossGradient<'_>,
         batch: &[u32],
         labels: &[u32],
     ) -> Result<Vec<OutputGradient>, LearnerError> {
-        let gradient = loss.gradient(self.logits(batch, false)?, &classes_of(batch, labels))?;
+        let gradient = gradient(self.logits(batch, false)?, &classes_of(batch, labels))?;
         let gradients = self.head.update(gradient)?;
         for (party, gradient) in self.parties.iter_mut().zip(&gradients) {
             party.update(gradient.matrix())?;
@@ -234,11 +259,53 @@ impl TrainedParties {
     pub fn train(
         config: &TrainingConfig,
         classes: usize,
+        data: (&DMatrix<f64>, &[u32]),
+        split: &VerticalSplit,
+    ) -> Result<Self, LearnerError> {
+        let (x, labels) = data;
+        let (columns, parties) = learners_of(config, classes, x, split)?;
+        Self::of(LocalTraining::train(config, classes, parties, labels, start(config))?, columns)
+    }
+
+    /// Trains as [`TrainedParties::train`] does, with a sigmoid for each class (J 3.1.2) in place
+    /// of a softmax. The model has k + 1 outputs, of which the last is 0 for every record. The scores
+    /// σ(z_i) of the classes tell z_1 to z_k, and so does the softmax of these outputs: its
+    /// log-ratios to the last score are z_1 to z_k.
+    ///
+    /// # Errors
+    /// As [`TrainedParties::train`]; [`LearnerError::Spec`] for a top model, and for early
+    /// stopping, which goes by another loss.
+    pub fn train_sigmoids(
+        config: &TrainingConfig,
+        classes: usize,
         (x, labels): (&DMatrix<f64>, &[u32]),
         split: &VerticalSplit,
     ) -> Result<Self, LearnerError> {
-        let (columns, parties) = learners_of(config, classes, x, split)?;
-        Self::of(LocalTraining::train(config, classes, parties, labels, start(config))?, columns)
+        let outputs = classes + 1;
+        let (columns, parties) = learners_of(config, outputs, x, split)?;
+        let mut model = LocalTraining::begin(config, outputs, parties, start(config))?;
+        if config.values().model.combiner() != Combiner::Sum
+            || config.values().validation_share > 0.0
+        {
+            let reason =
+                "sigmoids are of outputs that are added, and trained without early stopping";
+            return Err(SpecError::Top { reason: reason.into() }.into());
+        }
+        // The output of no class has no gradient and stays at the zeros that it starts with.
+        for party in &mut model.parties {
+            let mut layers = 0;
+            party.initialise(&mut |tensor| layers += usize::from(tensor.shape.len() == 2));
+            let mut layer = 0;
+            party.initialise(&mut |tensor| {
+                layer += usize::from(tensor.shape.len() == 2);
+                if layer == layers {
+                    tensor.values.chunks_exact_mut(outputs).for_each(|row| row[classes] = 0.0);
+                }
+            });
+        }
+        let gradient = |z: Logits, labels: &[u32]| Ok(of_sigmoids(z.into_matrix(), labels));
+        model.run(config, labels, &gradient)?;
+        Self::of(model, columns)
     }
 
     /// Trains by a loss of one's own with all records in their order in every epoch, with no early
@@ -271,7 +338,7 @@ impl TrainedParties {
         let values = config.values();
         for _ in 0..values.epochs {
             for batch in positions.chunks(values.batch_size as usize) {
-                model.step_by(loss, batch, labels)?;
+                model.step_by(&|z, labels| loss.gradient(z, labels), batch, labels)?;
             }
         }
         Self::of(model, columns)
@@ -335,7 +402,7 @@ pub fn start(config: &TrainingConfig) -> InitialSeed {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use vfl_core::model::{Combiner, ModelConfig, TrainingValues};
+    use vfl_core::model::{ModelConfig, TrainingValues};
 
     /// Central differences of the loss that the doc comment states.
     #[test]
@@ -357,6 +424,63 @@ mod tests {
             };
             let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
             assert!((found[at] - slope).abs() < 1e-9, "{at}: {} {slope}", found[at]);
+        }
+    }
+
+    /// The gradient against central differences of the loss; the last output gets none and is 0
+    /// after a training, whatever the start of the others.
+    #[test]
+    fn sigmoids_are_trained_by_the_sum_of_their_cross_entropies() {
+        let z = DMatrix::from_row_slice(3, 2, &[1.0, -0.4, 0.2, 2.0, 0.0, 0.0]);
+        let labels = [1, 0];
+        let loss = |z: &DMatrix<f64>| {
+            let of = |class: usize, record: usize| {
+                let p = 1.0 / (1.0 + (-z[(class, record)]).exp());
+                if labels[record] as usize == class { -p.ln() } else { -(1.0 - p).ln() }
+            };
+            (of(0, 0) + of(1, 0) + of(0, 1) + of(1, 1)) / 2.0
+        };
+        let found = of_sigmoids(z.clone(), &labels);
+        for at in 0..z.len() {
+            let moved = |by: f64| {
+                let mut z = z.clone();
+                z[at] += by;
+                loss(&z)
+            };
+            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            assert!((found[at] - slope).abs() < 1e-9, "{at}: {} {slope}", found[at]);
+        }
+
+        let settings = serde_json::json!({ "hidden": [3], "activation": "sigmoid" });
+        let values = TrainingValues {
+            epochs: 300,
+            learning_rate: 0.05,
+            l2: 0.0,
+            validation_share: 0.0,
+            model: ModelConfig::new(
+                Combiner::Sum,
+                "mlp",
+                None,
+                settings.as_object().cloned().unwrap(),
+            )
+            .unwrap(),
+            ..TrainingValues::default()
+        };
+        let config = TrainingConfig::try_from(values).unwrap();
+        let split = VerticalSplit::window(0, 1, 2).unwrap();
+        let x = DMatrix::from_row_slice(2, 4, &[0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0]);
+        let trained =
+            TrainedParties::train_sigmoids(&config, 2, (&x, &[0, 0, 1, 1]), &split).unwrap();
+        let outputs = trained.outputs(&x).unwrap();
+        let z = outputs[0].matrix() + outputs[1].matrix();
+        assert_eq!(z.row(2).amax(), 0.0);
+        let stopped = TrainingValues { validation_share: 0.5, ..config.values().clone() };
+        let stopped = TrainingConfig::try_from(stopped).unwrap();
+        let refused = TrainedParties::train_sigmoids(&stopped, 2, (&x, &[0, 0, 1, 1]), &split);
+        assert!(refused.err().unwrap().to_string().contains("without early stopping"));
+        // Each sigmoid says its own class.
+        for (record, label) in [0, 0, 1, 1].into_iter().enumerate() {
+            assert!(z[(label, record)] > 1.0 && z[(1 - label, record)] < -1.0, "{z}");
         }
     }
 

@@ -91,6 +91,7 @@ pub fn run(
         Figure::JTable1 => table1::run(subject, options),
         Figure::JFig14 | Figure::JFig15 => networks::defended(figure, subject, options),
         Figure::PTables => privee::run(subject, options),
+        Figure::PTable9 => privee::times(subject, options),
         Figure::PTable10 => privee::by_epsilon(subject, options),
         Figure::PTable11And12 => privee::by_parties(subject, options),
     }?;

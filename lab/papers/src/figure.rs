@@ -115,6 +115,8 @@ figures! {
     PTables = "p-tables", "Loss of the attacks and error of the features behind each defense, by attack strength",
         "P (PRIVEE), tables 1 to 8, section 6", [Drive, Adult, Mnist, Cifar10, Cifar100], false,
         "a minute on drive and adult, some minutes on mnist, longer on cifar10 and cifar100";
+    PTable9 = "p-table9", "Time of PRIVEE and other defenses by number of classes",
+        "P (PRIVEE), table 9, section 6.2", [Synthetic], false, "some seconds";
     PTable10 = "p-table10", "Several parties: loss of the attacks and error of the features behind PRIVEE-DP, by ε",
         "P (PRIVEE), table 10, section 6.4", [Mnist], false, "some minutes";
     PTable11And12 = "p-table11-12", "Loss of the attacks and error of the features behind each defense, by number of parties",
@@ -204,7 +206,9 @@ impl Figure {
     #[must_use]
     pub fn training(self) -> Training {
         match self {
-            Self::RFig6 | Self::VFig2 | Self::VFig6 | Self::VTable1 => Training::None,
+            Self::RFig6 | Self::VFig2 | Self::VFig6 | Self::VTable1 | Self::PTable9 => {
+                Training::None
+            }
             Self::RFig8 | Self::RFig9 | Self::RFig10 | Self::RFig11 | Self::RFig12 => {
                 Training::Converged
             }

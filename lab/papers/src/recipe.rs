@@ -8,7 +8,8 @@ pub(super) enum Recipe {
     /// Adam at 0.01 with early stopping.
     Own,
     /// Adam at 0.001, 50 epochs of batches of 64, no early stopping, no penalty: a training, found
-    /// by experiment, after which J's sentences hold (errata J6).
+    /// by experiment, after which J's sentences hold (errata J6). Perceptrons of two classes have a
+    /// sigmoid for each of them, two equations (J 3.1.2, 5.1.1).
     J,
 }
 

@@ -18,6 +18,24 @@ pub(super) fn mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Mean {
     Mean { mean, standard_error: if n > 1.0 { (spread / (n - 1.0) / n).sqrt() } else { 0.0 } }
 }
 
+/// Returns the chance that Student's t of `freedom` ≥ 1 degrees of freedom exceeds `t` (Abramowitz
+/// and Stegun, 26.7.3 and 26.7.4).
+pub(super) fn student_tail(t: f64, freedom: usize) -> f64 {
+    let theta = (t / (freedom as f64).sqrt()).atan();
+    let (sine, cosine) = theta.sin_cos();
+    let odd = freedom % 2 == 1;
+    // Each term is the one before it times cos² and j / (j + 1), j = 2, 4, … or 1, 3, ….
+    let mut term = if odd { cosine } else { 1.0 };
+    let (mut sum, mut j) = (if freedom == 1 { 0.0 } else { term }, if odd { 2 } else { 1 });
+    while j + 2 < freedom {
+        term *= cosine * cosine * j as f64 / (j + 1) as f64;
+        sum += term;
+        j += 2;
+    }
+    let within = if odd { std::f64::consts::FRAC_2_PI * (theta + sine * sum) } else { sine * sum };
+    (1.0 - within) / 2.0
+}
+
 /// Returns √((1 / n) Σ (vᵢ − mean)²): the standard deviation of a whole population. 0 without a
 /// value.
 pub(super) fn deviation(values: &[f64]) -> f64 {
@@ -54,6 +72,26 @@ mod tests {
         assert_eq!((m.mean, m.standard_error), (4.5, (110.0 / 12.0 / 10.0f64).sqrt()));
         assert_eq!(mean([0.25].into_iter()), Mean { mean: 0.25, standard_error: 0.0 });
         assert_eq!((deviation(&[1.0, 3.0]), deviation(&[2.0]), deviation(&[])), (1.0, 0.0, 0.0));
+    }
+
+    /// The one-sided quantiles of the tables (5 %, 1 %, 0.1 %), and both signs.
+    #[test]
+    fn tails_of_student_are_those_of_the_tables() {
+        let tables = [
+            (1, [6.314, 31.821, 318.31]),
+            (2, [2.920, 6.965, 22.327]),
+            (3, [2.353, 4.541, 10.215]),
+            (5, [2.015, 3.365, 5.893]),
+            (8, [1.860, 2.896, 4.501]),
+            (30, [1.697, 2.457, 3.385]),
+        ];
+        for (freedom, quantiles) in tables {
+            for (t, p) in quantiles.into_iter().zip([0.05, 0.01, 0.001]) {
+                let (above, below) = (student_tail(t, freedom), student_tail(-t, freedom));
+                assert!((above / p - 1.0).abs() < 2e-3, "{freedom} {t}: {above}");
+                assert!((above + below - 1.0).abs() < 1e-14);
+            }
+        }
     }
 
     #[test]

@@ -905,6 +905,43 @@ fn attacks_on_perceptrons_have_their_spread() {
     assert!(matches!(refused, ReproduceError::OneDimension { .. }), "{refused}");
 }
 
+/// J's recipe on two classes: two sigmoids are two equations, which determine two features. With a
+/// softmax there is one, and they stay open.
+#[test]
+fn two_sigmoids_determine_two_features() {
+    let options = Options {
+        records: Some(30),
+        own_records: Some(3000),
+        dimensions: vec![2],
+        windows: Some(2),
+        attacks: only(&["second_order_recipe", "second_order", "half"]),
+        ..Options::default()
+    };
+    let document =
+        run(Figure::JFig7, &each_split(DatasetName::Bank, Figure::JFig7), &options).unwrap();
+    let mean = |name: &str| document.curve(name).unwrap().mean[0];
+    let [sigmoids, softmax, half] = ["second_order_recipe", "second_order", "half"].map(mean);
+    assert!(sigmoids < 1e-6, "{sigmoids}");
+    assert!(softmax > 1e-2, "{softmax}");
+    assert!(half > 5e-2, "{half}");
+    assert!(document.notes.iter().any(|note| note.contains("a sigmoid for each class")));
+}
+
+/// Table 9: each curve is positive, and a release of more classes takes longer. What it takes is not tested.
+#[test]
+fn table_9_times_each_defense() {
+    let subject = of_figure(Figure::PTable9, DatasetName::Synthetic);
+    let document = run(Figure::PTable9, &subject, &Options::default()).unwrap();
+    let names: Vec<&str> = document.curves.iter().map(|curve| curve.name.as_str()).collect();
+    assert_eq!(names, ["r2", "ope", "dp_0.5", "privee_dp", "privee_dp_pp", "top5_he"]);
+    for curve in &document.curves {
+        assert!(curve.mean.iter().all(|seconds| *seconds > 0.0), "{curve:?}");
+        assert_eq!(curve.x[..2], [10.0, 100.0]);
+    }
+    assert_eq!(document.curve("top5_he").unwrap().mean.len(), 2);
+    assert!(document.notes[1].contains("10000 classes: 37702 comparisons extrapolated"));
+}
+
 /// J figures 11b and 13 on satellite, two splits. With τ records of the prediction set a shadow says more than ½, which needs no score, and
 /// no more than the true parameters; with a tenth of τ it does worse than with all. Threads change nothing.
 #[test]

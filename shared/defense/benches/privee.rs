@@ -1,5 +1,6 @@
 //! Defenses by number of classes, per score vector, on random score vectors (P table 9): PRIVEE-DP with noise keyed by the record, beside
-//! the same release with a dense K × K matrix as P's code builds it, and P's other defenses. Homomorphic encryption is not built.
+//! the same release with a dense K × K matrix as P's code builds it, and P's other defenses.
+//! Homomorphic encryption is in scripts/homomorphic.
 //!
 //! Batches stay below the size from which columns go to several threads, so that times are those of one thread.
 

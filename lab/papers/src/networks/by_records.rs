@@ -58,7 +58,7 @@ pub(in super::super) fn run(
     let work = |piece: usize| -> Result<SplitResult, ReproduceError> {
         let split = Split::train(
             subject,
-            &architecture.training(options.seed)?,
+            &architecture.training(options.seed, subject.classes())?,
             &records,
             starts[piece],
             d,

@@ -16,7 +16,7 @@ use super::super::model_training::scores;
 use super::super::sweep::{Window, select};
 use super::super::{Figure, Options, ReproduceError};
 use super::private::PrivateModel;
-use super::split::{Architecture, Split, passive_parameters};
+use super::split::{Architecture, Split, Training, passive_parameters};
 
 /// The most training records for a purifier's scores, and for the evaluation classifier.
 pub(super) const MOST: usize = 4000;
@@ -81,13 +81,13 @@ impl<'a> SharedData<'a> {
     }
 
     /// Returns the training settings of the figure's models, apart from noise.
-    fn training(&self) -> Result<TrainingConfig, ReproduceError> {
+    fn training(&self) -> Result<Training, ReproduceError> {
         match self.figure {
-            Figure::JFig14 => Ok(TrainingConfig::try_from(TrainingValues {
-                seed: self.seed,
-                ..TrainingValues::default()
-            })?),
-            _ => Architecture::J.training(self.seed),
+            Figure::JFig14 => {
+                let values = TrainingValues { seed: self.seed, ..TrainingValues::default() };
+                Ok(Training { config: TrainingConfig::try_from(values)?, sigmoids: false })
+            }
+            _ => Architecture::J.training(self.seed, self.subject.classes()),
         }
     }
 
@@ -212,7 +212,7 @@ impl AttackedModel {
         let classes = common.subject.classes();
         let model = PrivateModel::train(
             classes,
-            &common.training()?,
+            &common.training()?.config,
             &common.private,
             (common.d, k0),
             epsilon,

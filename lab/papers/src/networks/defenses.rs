@@ -119,9 +119,8 @@ pub(in super::super) fn run(
         cpu_seconds: cpu.as_secs_f64(),
     });
     if figure == Figure::JFig15 {
-        document.model.origin = ModelOrigin::EachSplit {
-            config: Architecture::J.training(options.seed)?.values().clone(),
-        };
+        let training = Architecture::J.training(options.seed, subject.classes())?;
+        document.model.origin = ModelOrigin::EachSplit { config: training.config.values().clone() };
         document.model.accuracy = document.curves[0].mean[NONE];
     }
     document.checks = checks(&document);

@@ -142,7 +142,7 @@ pub(super) fn run(
         let (architecture, members) = &groups[group];
         let split = Split::train(
             subject,
-            &architecture.training(options.seed)?,
+            &architecture.training(options.seed, subject.classes())?,
             &records,
             k0,
             dimensions[d],
@@ -213,6 +213,9 @@ pub(super) fn run(
             architecture.activation,
             match architecture.recipe {
                 Recipe::Own => "Adam at 0.01 with early stopping",
+                Recipe::J if subject.classes() == 2 => {
+                    "Adam at 0.001 for 50 epochs, a sigmoid for each class (_recipe)"
+                }
                 Recipe::J => "Adam at 0.001 for 50 epochs (_recipe)",
             },
             mean(accuracies.iter().copied()).mean,
@@ -241,7 +244,8 @@ pub(super) fn accuracy(
     d: usize,
 ) -> Result<f64, ReproduceError> {
     let records = subject.own_records(options.own_records, options.seed);
-    Ok(Split::train(subject, &Architecture::J.training(options.seed)?, &records, 0, d)?.accuracy)
+    let training = Architecture::J.training(options.seed, subject.classes())?;
+    Ok(Split::train(subject, &training, &records, 0, d)?.accuracy)
 }
 
 /// Adds the curves (by contender and point, a value for each split) and the facts of the attacks.
@@ -269,7 +273,8 @@ fn trained(
     options: &Options,
     accuracies: &[f64],
 ) -> Result<(), ReproduceError> {
-    let config = architecture.training(options.seed)?.values().clone();
+    let training = architecture.training(options.seed, document.dataset.classes)?;
+    let config = training.config.values().clone();
     document.model.origin = ModelOrigin::EachSplit { config };
     document.model.accuracy = mean(accuracies.iter().copied()).mean;
     Ok(())

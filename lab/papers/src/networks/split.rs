@@ -41,10 +41,18 @@ impl Architecture {
             .map_err(|e| failed(0, 0, e.to_string()))
     }
 
-    /// Returns the training settings.
-    pub(super) fn training(self, seed: u64) -> Result<TrainingConfig, ReproduceError> {
-        Ok(TrainingConfig::try_from(self.recipe.values(seed, self.model()?))?)
+    /// Returns the training of a model of so many classes.
+    pub(super) fn training(self, seed: u64, classes: usize) -> Result<Training, ReproduceError> {
+        let config = TrainingConfig::try_from(self.recipe.values(seed, self.model()?))?;
+        Ok(Training { config, sigmoids: self.recipe == Recipe::J && classes == 2 })
     }
+}
+
+/// The training of a split's model.
+pub(super) struct Training {
+    pub(super) config: TrainingConfig,
+    /// True if each class has a sigmoid, false for a softmax of all.
+    pub(super) sigmoids: bool,
 }
 
 /// Returns the number of parameters of the passive party's part, if it held all d_t features.
@@ -83,16 +91,22 @@ impl Split {
     /// Trains on `records` (features d_t × n, labels).
     pub(super) fn train(
         subject: &ExperimentModel,
-        config: &TrainingConfig,
+        training: &Training,
         (x, labels): &(DMatrix<f64>, Vec<u32>),
         k0: usize,
         d: usize,
     ) -> Result<Self, ReproduceError> {
         let split = VerticalSplit::window(k0, d, subject.features())?;
-        let k = subject.classes();
-        let trained = TrainedParties::train(config, k, (x, labels), &split)
+        let classes = subject.classes();
+        let train = match training.sigmoids {
+            true => TrainedParties::train_sigmoids,
+            false => TrainedParties::train,
+        };
+        let trained = train(&training.config, classes, (x, labels), &split)
             .map_err(|e| failed(d, k0, e.to_string()))?;
         let part = trained.models[1..].to_vec();
+        // With sigmoids the last output is of no class, and 0.
+        let k = classes + usize::from(training.sigmoids);
         let own_columns = split.active().len();
         let w_act =
             DMatrix::from_fn(
@@ -105,7 +119,11 @@ impl Split {
         let passive = trained.columns[1..].concat();
         let mut split = Self { k0, d, passive, trained, known, accuracy: 0.0 };
         let (_, released) = split.served(subject.test_records())?;
-        split.accuracy = accuracy(&released.predicted_labels(), &subject.labels)?;
+        let ReleasedScores::Probabilities(scores) = released else {
+            return Err(ReproduceError::NothingToRun { notes: "no scores".into() });
+        };
+        let of_classes = ReleasedScores::Probabilities(scores.rows(0, classes).into_owned());
+        split.accuracy = accuracy(&of_classes.predicted_labels(), &subject.labels)?;
         Ok(split)
     }
 

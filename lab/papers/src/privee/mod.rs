@@ -8,6 +8,7 @@ mod defenses;
 mod model;
 mod parties;
 mod sheet;
+mod times;
 
 use nalgebra::DMatrix;
 use vfl_attack::Settings;
@@ -30,6 +31,7 @@ use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError};
 
 pub(super) use self::parties::{by_epsilon, by_parties};
+pub(super) use self::times::times;
 
 /// The attack strengths of P.
 const STRENGTHS: TableAxis = TableAxis {
