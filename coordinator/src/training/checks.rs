@@ -108,9 +108,10 @@ pub(super) fn check_passed_on(residuals: &[f64], gradient: &DMatrix<f64>) -> Res
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use vfl_core::model::contract::start_of;
+    use vfl_core::model::contract::{SubModelOrigin, start_of};
     use vfl_core::model::{
-        Combiner, HeadLearner, ModelSpec, PartyLearner, TrainingValues, cross_entropy, heads,
+        Combiner, HeadLearner, ModelConfig, ModelSpec, PartyLearner, TrainingValues, cross_entropy,
+        heads,
     };
     use vfl_core::types::FeatureBlock;
 
@@ -129,6 +130,27 @@ mod tests {
         bound.check(&share(0.65), 1).unwrap();
         let refused = bound.check(&share(40.0), 1).unwrap_err().to_string();
         assert!(refused.contains("1 steps") && !refused.contains("40"), "{refused}");
+    }
+
+    /// An active party may hold the labels alone, or few features: what its first biases make of
+    /// them is no more than the bound.
+    #[test]
+    fn the_first_shares_of_few_features_are_within_the_bound() {
+        for (features, activation) in [(0, "sigmoid"), (0, "tanh"), (0, "relu"), (1, "sigmoid")] {
+            let settings = serde_json::json!({ "hidden": [32, 8], "activation": activation });
+            let settings = settings.as_object().unwrap().clone();
+            let model = ModelConfig::new(Combiner::Sum, "mlp", None, settings).unwrap();
+            let spec = model.sub_model(3).unwrap();
+            let values = TrainingValues { model, ..TrainingValues::default() };
+            let config = TrainingConfig::try_from(values).unwrap();
+            let bound = ShareBound::new(&config, &spec, features).unwrap();
+            let of = features as usize;
+            let origin = SubModelOrigin { spec, features: of, active: true, start: start_of(1) };
+            let block = DMatrix::from_element(of, 5, 0.5);
+            let share = kinds::start(&origin).unwrap().outputs(&block).unwrap();
+            assert!(share.matrix().amax() > 0.0 || activation != "sigmoid");
+            bound.check(&share, 0).unwrap();
+        }
     }
 
     #[test]

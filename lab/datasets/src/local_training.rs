@@ -268,8 +268,8 @@ impl TrainedParties {
     }
 
     /// Trains as [`TrainedParties::train`] does, with a sigmoid for each class (J 3.1.2) in place
-    /// of a softmax. The model has k + 1 outputs, of which the last is 0 for every record. The scores
-    /// σ(z_i) of the classes tell z_1 to z_k, and so does the softmax of these outputs: its
+    /// of a softmax. The model has k + 1 outputs, of which the last is 0 for every record. The
+    /// scores σ(z_i) of the classes tell z_1 to z_k, and so does the softmax of these outputs: its
     /// log-ratios to the last score are z_1 to z_k.
     ///
     /// # Errors

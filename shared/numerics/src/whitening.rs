@@ -24,6 +24,9 @@ impl Whitening {
     /// iteration that does not converge.
     pub fn fit(x: &DMatrix<f64>) -> Result<Self, DecompositionError> {
         let (d, n) = x.shape();
+        if d == 0 {
+            return Ok(Self { means: DVector::zeros(0), transform: DMatrix::zeros(0, 0) });
+        }
         let means = if n == 0 { DVector::zeros(d) } else { x.column_mean() };
         let centred = DMatrix::from_fn(d, n, |i, j| x[(i, j)] - means[i]);
         let covariance = &centred * centred.transpose() / n.max(1) as f64;
@@ -109,5 +112,11 @@ mod tests {
         }
         assert_eq!(Whitening::fit(&DMatrix::repeat(2, 5, 1.0)).unwrap().rank(), 0);
         assert_eq!(Whitening::fit(&DMatrix::zeros(2, 0)).unwrap().rank(), 0);
+        // A party that holds the labels alone.
+        let nothing = DMatrix::zeros(0, 5);
+        let whitening = Whitening::fit(&nothing).unwrap();
+        assert_eq!(whitening.apply(&nothing).shape(), (0, 5));
+        let (weights, offset) = whitening.weights_of_features(&DMatrix::zeros(3, 0));
+        assert_eq!((weights.shape(), offset), ((3, 0), DVector::zeros(3)));
     }
 }

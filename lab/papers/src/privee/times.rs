@@ -53,7 +53,7 @@ pub(in super::super) fn times(
 ) -> Result<Document, ReproduceError> {
     let mut document = blank(Figure::PTable9, subject, options.seed, 1);
     document.axis = Axis {
-        label: "number of classes".into(),
+        label: "number of classes, log₁₀".into(),
         symbol: "K".into(),
         points: CLASSES.to_vec(),
         determined_up_to: None,
@@ -119,7 +119,7 @@ fn curve(name: &str, seconds: Vec<f64>) -> Curve {
         name: name.into(),
         role: CurveRole::Measured,
         of: None,
-        x: CLASSES.iter().take(seconds.len()).map(|k| *k as f64).collect(),
+        x: CLASSES.iter().take(seconds.len()).map(|k| (*k as f64).log10()).collect(),
         mean: seconds,
         standard_error: None,
         spread: None,

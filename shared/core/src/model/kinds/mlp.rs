@@ -144,9 +144,12 @@ impl Kind for MlpKind {
         for (outputs, activation) in settings.layers(spec.width() as usize) {
             let weight = start_reach(inputs, outputs) + moved;
             largest = inputs as f64 * weight * largest + moved;
-            if matches!(activation, Some(Activation::Sigmoid | Activation::Tanh)) {
-                largest = largest.min(1.0);
-            }
+            largest = match activation {
+                // σ(0) is ½, however small the layer's inputs are.
+                Some(Activation::Sigmoid) => 1.0,
+                Some(Activation::Tanh) => largest.min(1.0),
+                _ => largest,
+            };
             inputs = outputs;
         }
         largest
