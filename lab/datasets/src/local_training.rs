@@ -259,10 +259,9 @@ impl TrainedParties {
     pub fn train(
         config: &TrainingConfig,
         classes: usize,
-        data: (&DMatrix<f64>, &[u32]),
+        (x, labels): (&DMatrix<f64>, &[u32]),
         split: &VerticalSplit,
     ) -> Result<Self, LearnerError> {
-        let (x, labels) = data;
         let (columns, parties) = learners_of(config, classes, x, split)?;
         Self::of(LocalTraining::train(config, classes, parties, labels, start(config))?, columns)
     }
@@ -404,6 +403,23 @@ mod tests {
     use super::*;
     use vfl_core::model::{ModelConfig, TrainingValues};
 
+    /// Checks a gradient at `z` by central differences of its loss.
+    fn assert_slopes(
+        gradient: &DMatrix<f64>,
+        z: &DMatrix<f64>,
+        loss: impl Fn(&DMatrix<f64>) -> f64,
+    ) {
+        for at in 0..z.len() {
+            let moved = |by: f64| {
+                let mut z = z.clone();
+                z[at] += by;
+                loss(&z)
+            };
+            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            assert!((gradient[at] - slope).abs() < 1e-9, "{at}: {} {slope}", gradient[at]);
+        }
+    }
+
     /// Central differences of the loss that the doc comment states.
     #[test]
     fn the_gradient_of_a_softmax_twice_is_that_of_its_loss() {
@@ -416,15 +432,7 @@ mod tests {
         let found = TrainingLoss::SoftmaxTwice
             .gradient(Logits::new(logits.clone()).unwrap(), &labels)
             .unwrap();
-        for at in 0..logits.len() {
-            let moved = |by: f64| {
-                let mut z = logits.clone();
-                z[at] += by;
-                loss(&z)
-            };
-            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-            assert!((found[at] - slope).abs() < 1e-9, "{at}: {} {slope}", found[at]);
-        }
+        assert_slopes(&found, &logits, loss);
     }
 
     /// The gradient against central differences of the loss; the last output gets none and is 0
@@ -441,15 +449,7 @@ mod tests {
             (of(0, 0) + of(1, 0) + of(0, 1) + of(1, 1)) / 2.0
         };
         let found = of_sigmoids(z.clone(), &labels);
-        for at in 0..z.len() {
-            let moved = |by: f64| {
-                let mut z = z.clone();
-                z[at] += by;
-                loss(&z)
-            };
-            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-            assert!((found[at] - slope).abs() < 1e-9, "{at}: {} {slope}", found[at]);
-        }
+        assert_slopes(&found, &z, loss);
 
         let settings = serde_json::json!({ "hidden": [3], "activation": "sigmoid" });
         let values = TrainingValues {
